@@ -1,0 +1,76 @@
+// CUDA launchers of the sketch: entries of S, scatter kernels, conversions, finishing. Twins of kernels/*_host.h.
+// Called by src/cuda_backend.cpp. All work goes on the stream given; nothing is allocated; the launch status returns.
+#pragma once
+
+#include <cstdint>
+
+#include <cuda_runtime.h>
+
+#include "kernels/sketch_spec.h"
+#include "kernels/views.h"
+
+namespace tallsketch::cuda {
+
+/// Entries of S for rows [first_row, first_row + rows).
+/// entries  out (rows, zeta) device: sketch row, and the sign in bit 31
+/// Cost     rows * zeta * 4 bytes written; the rule is evaluated once an entry
+[[nodiscard]] cudaError_t fill_entries(const SketchSpec& spec, std::int64_t first_row, std::int64_t rows,
+                                       std::uint32_t* entries, cudaStream_t stream);
+
+/// Adds S*slab to sketch by FP32 reductions in global memory, the factor 1/sqrt(zeta) left out.
+/// slab     in (rows, cols) row-major device FP32
+/// entries  in (rows, zeta) device, of the same rows
+/// sketch   in/out (d, cols) row-major device FP32; caller zeroes it once
+/// Order    not fixed: equal up to rounding from run to run, exact where the sums are (small integers)
+/// Source   paper F, listing 1
+[[nodiscard]] cudaError_t scatter_fp32(const SketchSpec& spec, const SlabView& slab, const std::uint32_t* entries,
+                                       const SketchView<float>& sketch, cudaStream_t stream);
+
+/// Same for the few columns of b: a thread a row instead of a lane a column.
+[[nodiscard]] cudaError_t scatter_fp32_narrow(const SketchSpec& spec, const SlabView& slab,
+                                              const std::uint32_t* entries, const SketchView<float>& sketch,
+                                              cudaStream_t stream);
+
+/// Adds S*slab*diag(factor) to an FP16 sketch: product in FP32, rounded to nearest, packed half2 reductions.
+/// slab     in (rows, cols) row-major device FP32; pitch even, and an odd last column padded with a column of any value
+/// factor   in (cols rounded up to even) device FP32; 0 for the padding column
+/// sketch   in/out (d, cols) row-major device IEEE half, pitch even
+/// Limits   sums beyond 65504 become infinite: the caller checks the finished sketch
+/// Order    not fixed, see scatter_fp32
+/// Source   paper F, listing 2; red.global.add.noftz.f16x2 (SASS REDG)
+[[nodiscard]] cudaError_t scatter_fp16(const SketchSpec& spec, const SlabView& slab, const std::uint32_t* entries,
+                                       const float* factor, const SketchView<std::uint16_t>& sketch,
+                                       cudaStream_t stream);
+
+/// out(k, j) = float(in(k, j)) for FP16, FP32 or FP64 input, rounded to nearest; columns [cols, out_pitch) become 0.
+/// out  out (rows, cols) row-major device FP32
+[[nodiscard]] cudaError_t convert_to_float(const SlabView& in, float* out, std::int64_t out_pitch, cudaStream_t stream);
+
+/// Largest magnitude and sum of squares of every column, added to what is there (max and +).
+/// column_max      in/out (cols) device FP32; NaN is ignored (the sketch shows it)
+/// column_squares  in/out (cols) device FP64
+[[nodiscard]] cudaError_t column_statistics(const SlabView& slab, float* column_max, double* column_squares,
+                                            cudaStream_t stream);
+
+/// out(k, j) = half(k, j) * inverse[j]: widens an FP16 sketch and undoes its column factors.
+/// inverse  in (cols) device FP64: 1 / factor
+[[nodiscard]] cudaError_t widen_half(const SketchView<std::uint16_t>& in, const double* inverse,
+                                     const SketchView<float>& out, cudaStream_t stream);
+
+/// *count += number of elements of the sketch that are NaN or infinite.
+[[nodiscard]] cudaError_t count_non_finite(const SketchView<float>& sketch, unsigned long long* count,
+                                           cudaStream_t stream);
+
+/// out(i, j) column-major with leading dimension d = sketch(i, j) * factor[j]; the input of the QR.
+/// factor  in (cols) device FP64
+[[nodiscard]] cudaError_t transpose_scaled(const SketchView<float>& sketch, const double* factor, float* out,
+                                           cudaStream_t stream);
+
+/// data[k] = a number in [-1, 1) from counter k: input of benchmarks.
+[[nodiscard]] cudaError_t fill_uniform(float* data, std::int64_t count, cudaStream_t stream);
+
+/// Reads count floats once and does next to nothing with them: the floor that benchmarks divide by.
+/// sink  out (1) device, written only if the sum is one certain value, so that the loads stay
+[[nodiscard]] cudaError_t read_pass(const float* data, std::int64_t count, float* sink, cudaStream_t stream);
+
+}  // namespace tallsketch::cuda

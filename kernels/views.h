@@ -1,0 +1,33 @@
+// Non-owning views of row-major data, host or device. Used by every kernel and both backends.
+#pragma once
+
+#include <cstdint>
+
+namespace tallsketch {
+
+enum class ElementType : std::int32_t { kFloat32 = 0, kFloat64 = 1, kFloat16 = 2 };
+
+constexpr std::int64_t element_size(ElementType type) {
+  return type == ElementType::kFloat64 ? 8 : type == ElementType::kFloat32 ? 4 : 2;
+}
+
+/// Consecutive global rows of a matrix: element (k, j) at data[k * pitch + j] is row first_row + k, column j.
+struct SlabView {
+  const void* data = nullptr;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::int64_t pitch = 0;  // elements from row to row, >= cols
+  ElementType type = ElementType::kFloat32;
+  std::int64_t first_row = 0;  // global
+};
+
+/// Accumulator of a sketch, or of some of its columns: (d, cols) row-major.
+template <class T>
+struct SketchView {
+  T* data = nullptr;
+  std::int64_t rows = 0;  // d
+  std::int64_t cols = 0;
+  std::int64_t pitch = 0;
+};
+
+}  // namespace tallsketch
