@@ -1,0 +1,94 @@
+// tallsketch bench sketch: the sketch over a grid of shapes, each beside the read-only pass of the same run.
+// One JSON line a run on standard output, and a table for people on standard error.
+
+#include <cstdio>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "drivers/commands.h"
+#include "src/backend.h"
+#include "src/communicator.h"
+#include "src/error.h"
+#include "src/plan.h"
+#include "src/version.h"
+#include "src/watchdog.h"
+
+namespace tallsketch {
+
+namespace {
+
+nlohmann::ordered_json milliseconds(const std::optional<double>& seconds) {
+  if (!seconds) return nullptr;
+  return 1e3 * *seconds;
+}
+
+void print_result(const Backend& backend, const SketchSpec& spec, std::int64_t m, std::int64_t n,
+                  const SketchTiming& timing) {
+  const nlohmann::ordered_json line = {{"bench", "sketch"},
+                                       {"backend", backend.name()},
+                                       {"device", backend.device()},
+                                       {"commit", version_git()},
+                                       {"family", to_word(spec.family)},
+                                       {"hash", to_word(spec.hash)},
+                                       {"precision", to_word(spec.precision)},
+                                       {"kernel", std::string(backend.name()) == "cuda" ? "scatter" : "host"},
+                                       {"m", m},
+                                       {"n", n},
+                                       {"d", spec.d},
+                                       {"zeta", spec.zeta},
+                                       {"floor_ms", 1e3 * timing.floor},
+                                       {"floor_gb_per_s", static_cast<double>(m * n * 4) / timing.floor / 1e9},
+                                       {"map_ms", milliseconds(timing.map)},
+                                       {"clear_ms", milliseconds(timing.clear)},
+                                       {"apply_ms", milliseconds(timing.apply)},
+                                       {"complete_ms", 1e3 * timing.complete},
+                                       {"floors", timing.complete / timing.floor}};
+  std::fputs((line.dump() + "\n").c_str(), stdout);
+  std::fflush(stdout);
+  std::fputs(
+      fmt::format("{:>11} {:>6} {:>6} {:>4} {:>11} {:>5} {:>10.2f} {:>12.3f} {:>7.2f}\n", m, n, spec.d, spec.zeta,
+                  to_word(spec.hash), to_word(spec.precision), static_cast<double>(m * n * 4) / timing.floor / 1e9,
+                  1e3 * timing.complete, timing.complete / timing.floor)
+          .c_str(),
+      stderr);
+}
+
+}  // namespace
+
+int run_bench_sketch(const BenchSketchOptions& options, const Communicator& comm) {
+  require(comm.size() == 1, ErrorKind::kUsage,
+          fmt::format("bench sketch measures one rank, but {} run; start it without mpirun", comm.size()));
+  Watchdog watchdog(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()));
+  PhaseTimer timer;
+  const auto backend = make_backend(options.run, comm, timer);
+  std::fputs(fmt::format("{:>11} {:>6} {:>6} {:>4} {:>11} {:>5} {:>10} {:>12} {:>7}   on {}\n", "m", "n", "d", "zeta",
+                         "hash", "prec", "floor GB/s", "complete ms", "floors", backend->device())
+                 .c_str(),
+             stderr);
+  for (const std::int64_t n : options.cols) {
+    require(n > 0, ErrorKind::kUsage, fmt::format("--cols {}: at least 1", n));
+    const std::int64_t m = static_cast<std::int64_t>(options.bytes) / (4 * n);
+    for (const double oversample : options.oversample) {
+      for (const int zeta : options.zeta) {
+        for (const std::string& hash : options.hash) {
+          for (const std::string& precision : options.precision) {
+            watchdog.enter("bench sketch");
+            SketchOptions sketch;
+            sketch.oversample = fmt::format("{}", oversample);
+            sketch.zeta = zeta;
+            sketch.hash = hash == "permuted" ? SketchHash::kPermuted : SketchHash::kIndependent;
+            sketch.precision = precision == "fp32" ? SketchPrecision::kFp32 : SketchPrecision::kFp16;
+            const SketchSpec spec = make_sketch_spec({m, n, 0, ElementType::kFloat32}, sketch);
+            require(m >= spec.batch_rows, ErrorKind::kUsage,
+                    fmt::format("--bytes {} with n = {} leaves {} rows; raise --bytes", options.bytes, n, m));
+            print_result(*backend, spec, m, n, backend->time_sketch(spec, m, n, options.repeats));
+          }
+        }
+      }
+    }
+  }
+  return 0;
+}
+
+}  // namespace tallsketch

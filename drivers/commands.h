@@ -1,0 +1,16 @@
+// The subcommands of tallsketch: parsed options in, exit code out; errors leave as Error, the same on every rank.
+// Called by drivers/tallsketch.cpp.
+#pragma once
+
+#include "src/options.h"
+
+namespace tallsketch {
+
+class Communicator;
+
+int run_solve(const SolveOptions& options, const Communicator& comm);
+int run_generate(const GenerateOptions& options, const Communicator& comm);
+int run_inspect(const InspectOptions& options, const Communicator& comm);
+int run_bench_sketch(const BenchSketchOptions& options, const Communicator& comm);
+
+}  // namespace tallsketch

@@ -1,0 +1,172 @@
+// tallsketch generate: writes a synthetic problem to HDF5; every rank writes its own rows in place.
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "drivers/commands.h"
+#include "src/atomic_file.h"
+#include "src/communicator.h"
+#include "src/error.h"
+#include "src/hdf5_writer.h"
+#include "src/host_buffer.h"
+#include "src/progress.h"
+#include "src/row_pass.h"
+#include "src/synthetic_source.h"
+#include "src/version.h"
+#include "src/watchdog.h"
+
+namespace tallsketch {
+
+namespace {
+
+SyntheticProblem problem_of(const GenerateOptions& options) {
+  SyntheticProblem problem;
+  problem.kind = options.kind;
+  problem.m = options.rows;
+  problem.n = options.cols;
+  problem.type = options.dtype == "f8"   ? ElementType::kFloat64
+                 : options.dtype == "f2" ? ElementType::kFloat16
+                                         : ElementType::kFloat32;
+  problem.cond = options.cond;
+  problem.rank = options.rank;
+  problem.noise = options.noise;
+  problem.seed = options.seed;
+  return problem;
+}
+
+std::string provenance(const GenerateOptions& options) {
+  return nlohmann::ordered_json{{"tool", "tallsketch generate " + version_number()},
+                                {"kind", options.kind},
+                                {"rows", options.rows},
+                                {"cols", options.cols},
+                                {"cond", options.cond},
+                                {"noise", options.noise},
+                                {"seed", options.seed}}
+      .dump();
+}
+
+std::string shard_path(const GenerateOptions& options, std::int64_t shard) {
+  if (options.shards == 1) return options.output;
+  const std::filesystem::path path(options.output);
+  return (path.parent_path() / fmt::format("{}.{:03}{}", path.stem().string(), shard, path.extension().string()))
+      .string();
+}
+
+/// Positioned writes into a file that rank 0 has laid out.
+class RowWriter {
+ public:
+  RowWriter(const std::string& path, ProblemOffsets offsets, const ProblemShape& shape, std::int64_t first_row)
+      : path_(path), offsets_(offsets), shape_(shape), first_row_(first_row) {
+    descriptor_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    require(descriptor_ >= 0, ErrorKind::kOutput, fmt::format("cannot write '{}': {}", path, std::strerror(errno)));
+  }
+  ~RowWriter() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  RowWriter(const RowWriter&) = delete;
+  RowWriter& operator=(const RowWriter&) = delete;
+
+  void write(RowRange rows, const std::byte* a, const std::vector<double>& b) {
+    const std::int64_t at = rows.begin - first_row_;
+    const std::int64_t row_bytes = shape_.n * element_size(shape_.a_type);
+    put(a, rows.size() * row_bytes, offsets_.a + at * row_bytes);
+    if (shape_.a_type == ElementType::kFloat64) {
+      put(b.data(), rows.size() * 8, offsets_.b + at * 8);
+    } else {
+      const std::vector<float> narrow(b.begin(), b.begin() + rows.size());
+      put(narrow.data(), rows.size() * 4, offsets_.b + at * 4);
+    }
+  }
+  void finish() {
+    require(::fsync(descriptor_) == 0, ErrorKind::kOutput,
+            fmt::format("cannot write '{}': {}", path_, std::strerror(errno)));
+  }
+
+ private:
+  void put(const void* data, std::int64_t bytes, std::int64_t offset) {
+    write_fully(descriptor_, {static_cast<const std::byte*>(data), static_cast<std::size_t>(bytes)}, offset, path_);
+  }
+
+  std::string path_;
+  ProblemOffsets offsets_;
+  ProblemShape shape_;
+  std::int64_t first_row_;
+  int descriptor_ = -1;
+};
+
+/// One file with the given global rows. Collective.
+void write_shard(SyntheticSource& source, RowRange rows, const std::string& path, const std::string& provenance_text,
+                 std::int64_t chunk_rows, const Communicator& comm, Watchdog& watchdog, Progress& progress) {
+  std::unique_ptr<AtomicFile> file;
+  ProblemOffsets offsets;
+  std::string temporary;
+  comm.together([&] {
+    if (!comm.is_root()) return;
+    file = std::make_unique<AtomicFile>(path);
+    temporary = file->temporary();
+    offsets = create_problem_file(temporary, rows.size(), source.shape().n, source.shape().a_type, source.x_true(),
+                                  provenance_text);
+  });
+  temporary = comm.broadcast(temporary);
+  comm.broadcast(&offsets, sizeof offsets);
+  const RowRange part = split_rows(rows.size(), 1, comm.size())[static_cast<std::size_t>(comm.rank())];
+  const RowRange mine{rows.begin + part.begin, rows.begin + part.end};
+  comm.together([&] {
+    RowWriter writer(temporary, offsets, source.shape(), rows.begin);
+    HostBuffer a(std::min(chunk_rows, std::max<std::int64_t>(1, mine.size())) * source.shape().n *
+                 element_size(source.shape().a_type));
+    std::vector<double> b(static_cast<std::size_t>(std::min(chunk_rows, std::max<std::int64_t>(1, mine.size()))));
+    for_each_chunk(mine, chunk_rows, [&](RowRange chunk) {
+      source.read(chunk, a.data(), b.data());
+      writer.write(chunk, a.data(), b);
+      watchdog.touch();
+      const auto done = static_cast<double>(chunk.end - mine.begin);
+      progress.fraction("generate", done / static_cast<double>(mine.size()),
+                        done * static_cast<double>(source.shape().n * element_size(source.shape().a_type)));
+    });
+    writer.finish();
+  });
+  comm.together([&] {
+    if (comm.is_root()) file->commit();
+  });
+}
+
+}  // namespace
+
+int run_generate(const GenerateOptions& options, const Communicator& comm) {
+  Watchdog watchdog(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()));
+  Progress progress(comm.is_root() && !options.run.quiet ? stdout : nullptr, options.run.verbose);
+  SyntheticSource source(problem_of(options));
+  const ProblemShape& shape = source.shape();
+  const std::int64_t row_bytes = shape.n * element_size(shape.a_type);
+  constexpr std::int64_t kChunkBytes = std::int64_t{32} << 20;
+  const std::int64_t chunk_rows = options.run.chunk_rows > 0 ? static_cast<std::int64_t>(options.run.chunk_rows)
+                                                             : std::max<std::int64_t>(1, kChunkBytes / row_bytes);
+  const auto start = std::chrono::steady_clock::now();
+  const auto shards = split_rows(shape.m, 1, static_cast<int>(options.shards));
+  watchdog.enter("generate");
+  for (std::int64_t shard = 0; shard < options.shards; ++shard) {
+    const RowRange rows = shards[static_cast<std::size_t>(shard)];
+    const std::string path = shard_path(options, shard);
+    write_shard(source, rows, path, provenance(options), chunk_rows, comm, watchdog, progress);
+    progress.line(fmt::format("wrote {}: rows {} to {} of A {} x {} {}, kind {}", path, rows.begin, rows.end, shape.m,
+                              shape.n, options.dtype, options.kind));
+  }
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  progress.line(fmt::format("{:.2f} GB in {:.1f} s on {} rank{}", static_cast<double>(shape.m * row_bytes) / 1e9,
+                            seconds, comm.size(), comm.size() == 1 ? "" : "s"));
+  return 0;
+}
+
+}  // namespace tallsketch

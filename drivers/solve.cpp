@@ -1,0 +1,176 @@
+// tallsketch solve: opens the input, solves, writes x and the report, and tells the user how it went.
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <span>
+
+#include <fmt/format.h>
+
+#include "drivers/commands.h"
+#include "src/atomic_file.h"
+#include "src/communicator.h"
+#include "src/error.h"
+#include "src/hdf5_source.h"
+#include "src/hdf5_writer.h"
+#include "src/launch.h"
+#include "src/progress.h"
+#include "src/solver.h"
+#include "src/version.h"
+#include "src/watchdog.h"
+
+namespace tallsketch {
+
+namespace {
+
+std::string default_output(const std::string& first_file) {
+  const std::filesystem::path path(parse_dataset_name(first_file).file);
+  return (path.parent_path() / (path.stem().string() + ".x.h5")).string();
+}
+
+bool same_file(const std::string& a, const std::string& b) {
+  std::error_code ignored;
+  return std::filesystem::equivalent(a, b, ignored) ||
+         std::filesystem::weakly_canonical(a, ignored) == std::filesystem::weakly_canonical(b, ignored);
+}
+
+/// Everything that would make the result unwritable is found before hours of work, not after.
+void check_outputs(const SolveOptions& options, const std::string& output) {
+  std::vector<std::string> inputs;
+  for (const std::string& file : options.input.files) inputs.push_back(parse_dataset_name(file).file);
+  const DatasetName b = parse_dataset_name(options.input.b);
+  if (!b.dataset.empty()) inputs.push_back(b.file);
+  for (const std::string& input : inputs) {
+    require(!same_file(output, input), ErrorKind::kUsage,
+            fmt::format("--output '{}' is an input; choose another name (an input is never replaced)", output));
+    require(options.report.empty() || options.report == "-" || !same_file(options.report, input), ErrorKind::kUsage,
+            fmt::format("--report '{}' is an input; choose another name (an input is never replaced)", options.report));
+  }
+  require(options.report.empty() || options.report == "-" || !same_file(options.report, output), ErrorKind::kUsage,
+          fmt::format("--report and --output are the same file '{}'", output));
+  const AtomicFile probe(output);
+  if (!options.report.empty() && options.report != "-") const AtomicFile report_probe(options.report);
+}
+
+std::span<const std::byte> as_bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
+
+void write_report(const std::string& path, const Report& report) {
+  const std::string json = to_json(report);
+  if (path != "-") {
+    write_file_atomically(path, as_bytes(json));
+    return;
+  }
+  const bool written = std::fwrite(json.data(), 1, json.size(), stdout) == json.size() && std::fflush(stdout) == 0;
+  require(written, ErrorKind::kOutput, "cannot write the report to standard output");
+}
+
+void tell_outcome(const Report& report, const PhaseTimer& timer, const std::string& output, Progress& progress) {
+  const SolverOutcome& s = report.solver;
+  progress.line(fmt::format("x: n = {}{}, ||x|| = {:.6g}, written to {}", report.shape->n,
+                            report.shape->r == 1 ? std::string() : fmt::format(", r = {}", report.shape->r), *s.x_norm,
+                            output));
+  progress.line(
+      fmt::format("quality: ||A x - b|| about {:.4g} ({:.4g} of ||b||); one pass with d = {} is expected to end "
+                  "{:.1f} % above the least residual",
+                  *s.residual_norm, *s.relative_residual, report.sketch->d, 100 * *s.residual_excess_estimate));
+  progress.line(fmt::format("condition of the column-scaled sketch about {:.3g}, rank {} of {}", *s.condition_estimate,
+                            *s.rank, report.shape->n));
+  std::string times;
+  for (const Phase phase : {Phase::kOpen, Phase::kRead, Phase::kUpload, Phase::kSketch, Phase::kReduce, Phase::kFactor,
+                            Phase::kWrite, Phase::kTotal}) {
+    if (phase == Phase::kUpload && timer.seconds(phase) == 0) continue;
+    times += fmt::format("{}{} {:.3f}", times.empty() ? "" : ", ", kPhaseNames[static_cast<std::size_t>(phase)],
+                         timer.seconds(phase));
+  }
+  progress.line("time on rank 0, seconds: " + times);
+  for (const std::string& warning : report.warnings) progress.line("warning: " + warning);
+  for (const std::string& warning : report.source.warnings) progress.line("warning: " + warning);
+}
+
+void warn_of_condition(Report& report) {
+  constexpr double kResolved = 1e5;  // an FP32 sketch leaves about one digit of x above this
+  if (report.solver.condition_estimate && *report.solver.condition_estimate > kResolved) {
+    report.warnings.push_back(
+        fmt::format("the condition estimate {:.2g} is near what an FP32 sketch can resolve: few "
+                    "digits of x are certain",
+                    *report.solver.condition_estimate));
+  }
+}
+
+}  // namespace
+
+int run_solve(const SolveOptions& options, const Communicator& comm) {
+  Watchdog watchdog(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()));
+  std::FILE* const stream = options.report == "-" ? stderr : stdout;
+  Progress progress(comm.is_root() && !options.run.quiet ? stream : nullptr, options.run.verbose);
+  PhaseTimer timer;
+  Report report;
+  report.command_line = options.command_line;
+  const std::string output = options.output.empty() ? default_output(options.input.files.front()) : options.output;
+  std::unique_ptr<Backend> backend;
+  std::optional<Error> failure;
+
+  timer.time(Phase::kTotal, [&] {
+    try {
+      progress.line(fmt::format("tallsketch {} ({}), {} rank{} on {} node{}", version_number(), version_git(),
+                                comm.size(), comm.size() == 1 ? "" : "s", comm.nodes(), comm.nodes() == 1 ? "" : "s"));
+      watchdog.enter("open");
+      comm.together([&] {
+        if (comm.is_root()) check_outputs(options, output);
+      });
+      const auto source = timer.time(Phase::kOpen, [&] { return open_hdf5_source(options.input, comm); });
+      const ProblemShape& shape = source->shape();
+      progress.line(fmt::format("input: A {} x {} {}, {}, b with {} column{}, {} file{}, {}", shape.m, shape.n,
+                                source->info().dtype, source->info().layout, shape.r, shape.r == 1 ? "" : "s",
+                                source->info().files.size(), source->info().files.size() == 1 ? "" : "s",
+                                source->info().io_mode));
+      backend = make_backend(options.run, comm, timer);
+      report.backend = backend->name();
+      report.reduce_library = report.backend == "cuda" && options.run.comm == ReduceChoice::kNccl ? "nccl" : "mpi";
+      progress.line(fmt::format("backend: {}, {}", backend->name(), backend->device()));
+      const std::vector<double> x =
+          solve(options.sketch, options.run.chunk_rows, *source, *backend, {comm, watchdog, progress, timer}, report);
+      watchdog.enter("write");
+      comm.together([&] {
+        report.status = "solved";
+        report.exit_code = 0;
+        if (!comm.is_root()) return;
+        warn_of_condition(report);
+        timer.time(Phase::kWrite, [&] {
+          write_file_atomically(output, solution_image(x, shape.n, shape.r, provenance_json(report)));
+        });
+      });
+    } catch (const Error& e) {
+      failure = e;
+    }
+  });
+
+  if (failure) {
+    report.status = status_word(failure->kind());
+    report.exit_code = failure->exit_code();
+    report.message = failure->what();
+  }
+  // After a communication failure nothing more is asked of the other ranks; usage errors leave no report.
+  const bool connected = !failure || failure->kind() != ErrorKind::kCommunication;
+  const bool reportable = !failure || (failure->kind() != ErrorKind::kInternal && failure->kind() != ErrorKind::kUsage);
+  if (reportable && connected) {
+    watchdog.enter("report");
+    gather_ranks(report, comm, backend ? backend->device() : "", backend ? backend->device_uuid() : "", timer);
+  }
+  if (!failure && comm.is_root()) tell_outcome(report, timer, output, progress);
+  if (reportable && !options.report.empty()) {
+    const auto write = [&] {
+      if (comm.is_root()) write_report(options.report, report);
+    };
+    try {
+      connected ? comm.together(write) : write();
+    } catch (const Error& e) {
+      if (!failure) failure = e;  // the first failure is the one to tell
+    }
+  }
+  if (failure) throw *failure;
+  return report.exit_code;
+}
+
+}  // namespace tallsketch

@@ -1,0 +1,117 @@
+// The program: parses the command line, checks the launcher, runs a subcommand, turns an Error into one message and the
+// documented exit code on every rank.
+
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "drivers/commands.h"
+#include "src/communicator.h"
+#include "src/error.h"
+#include "src/launch.h"
+#include "src/version.h"
+
+namespace tallsketch {
+namespace {
+
+const char* const kExitCodes =
+    "Exit codes: 0 solved | 1 internal | 2 usage | 3 input | 4 non-finite data or FP16 overflow | 5 rank deficient | "
+    "6 not converged | 7 out of memory | 8 communication | 9 output not written | 75 stopped by a signal";
+
+void print_once(const Communicator& comm, std::FILE* stream, const std::string& text) {
+  if (!comm.is_root()) return;
+  std::fwrite(text.data(), 1, text.size(), stream);
+  std::fflush(stream);
+}
+
+std::string joined(int argc, char** argv) {
+  std::string line;
+  for (int i = 0; i < argc; ++i) line += (i == 0 ? "" : " ") + std::string(argv[i]);
+  return line;
+}
+
+int run(int argc, char** argv, const Communicator& comm) {
+  CLI::App app(
+      "tallsketch: least squares min ||A x - b|| for tall dense matrices, by sparse random sketching on MPI "
+      "ranks and GPUs");
+  app.name("tallsketch");
+  app.footer(kExitCodes);
+  app.require_subcommand(1);
+  app.set_version_flag("--version", version_text(), "version, commit, compiler, libraries");
+
+  SolveOptions solve;
+  solve.command_line = joined(argc, argv);
+  CLI::App* solve_app = app.add_subcommand("solve", "solve min ||A x - b|| for A, b in HDF5");
+  add_solve_options(*solve_app, solve);
+  GenerateOptions generate;
+  CLI::App* generate_app = app.add_subcommand("generate", "write a problem with known x to HDF5, in parallel");
+  add_generate_options(*generate_app, generate);
+  InspectOptions inspect;
+  CLI::App* inspect_app =
+      app.add_subcommand("inspect", "show a file's shapes, types, layout, and the plan, without running");
+  add_inspect_options(*inspect_app, inspect);
+  CLI::App* bench_app = app.add_subcommand("bench", "measure; one JSON line a run");
+  bench_app->require_subcommand(1);
+  BenchSketchOptions bench_sketch;
+  CLI::App* bench_sketch_app = bench_app->add_subcommand("sketch", "sketch kernels beside a read-only pass over A");
+  add_bench_sketch_options(*bench_sketch_app, bench_sketch);
+  for (CLI::App* command : {solve_app, generate_app, inspect_app, bench_app, bench_sketch_app})
+    command->footer(kExitCodes);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    const auto chosen = app.get_subcommands();
+    const CLI::App* shown = &app;
+    while (!shown->get_subcommands().empty()) shown = shown->get_subcommands().front();
+    print_once(comm, stdout, shown->help());
+    return 0;
+  } catch (const CLI::CallForVersion&) {
+    print_once(comm, stdout, version_text() + "\n");
+    return 0;
+  } catch (const CLI::ParseError& e) {
+    throw Error(ErrorKind::kUsage, fmt::format("{} (see tallsketch --help)", e.what()));
+  }
+
+  const bool ignore = solve.run.ignore_launcher || generate.run.ignore_launcher || inspect.run.ignore_launcher ||
+                      bench_sketch.run.ignore_launcher;
+  if (!ignore) check_launcher(comm.size(), process_environment());
+  if (*solve_app) return run_solve(solve, comm);
+  if (*generate_app) return run_generate(generate, comm);
+  if (*inspect_app) return run_inspect(inspect, comm);
+  return run_bench_sketch(bench_sketch, comm);
+}
+
+}  // namespace
+}  // namespace tallsketch
+
+int main(int argc, char** argv) {
+  using namespace tallsketch;
+  // A file-size limit must come back as an error of write(2), with its reason, not end the process.
+  std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+  try {
+    const MpiSession session(argc, argv);
+    const Communicator comm(MPI_COMM_WORLD);
+    try {
+      return run(argc, argv, comm);
+    } catch (const Error& e) {
+      print_once(comm, stderr, fmt::format("tallsketch: error: {}\n", e.what()));
+      return e.exit_code();
+    } catch (const std::exception& e) {
+      // Not agreed on by all ranks: only this rank knows, and the others may wait for it.
+      std::fputs(
+          fmt::format("tallsketch: internal error on rank {} of {}: {}\n", comm.rank(), comm.size(), e.what()).c_str(),
+          stderr);
+      if (comm.size() > 1) MPI_Abort(MPI_COMM_WORLD, static_cast<int>(ErrorKind::kInternal));
+      return static_cast<int>(ErrorKind::kInternal);
+    }
+  } catch (const std::exception& e) {
+    std::fputs(fmt::format("tallsketch: error: {}\n", e.what()).c_str(), stderr);
+    return static_cast<int>(ErrorKind::kCommunication);
+  }
+}

@@ -1,0 +1,78 @@
+#include "src/atomic_file.h"
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "src/error.h"
+
+namespace tallsketch {
+
+namespace {
+
+[[noreturn]] void fail(const std::string& path, const char* doing) {
+  throw Error(ErrorKind::kOutput,
+              fmt::format("cannot {} '{}': {}; nothing was left there", doing, path, std::strerror(errno)));
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
+  struct stat info {};
+  if (::stat(path_.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    throw Error(ErrorKind::kOutput,
+                fmt::format("'{}' exists and is not a regular file; it will not be replaced", path_));
+  }
+  temporary_ = fmt::format("{}.tmp.{}", path_, ::getpid());
+  descriptor_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) {
+    const int reason = errno;
+    temporary_.clear();
+    errno = reason;
+    fail(path_, "create");
+  }
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::write(std::span<const std::byte> bytes, std::int64_t offset) {
+  write_fully(descriptor_, bytes, offset, path_);
+}
+
+void AtomicFile::commit() {
+  if (::fsync(descriptor_) != 0) fail(path_, "write");
+  if (::close(std::exchange(descriptor_, -1)) != 0) fail(path_, "write");
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail(path_, "write");
+  temporary_.clear();
+}
+
+void write_fully(int descriptor, std::span<const std::byte> bytes, std::int64_t offset, const std::string& path) {
+  constexpr std::size_t kBlock = std::size_t{1} << 30;  // below Linux's limit of one write
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(descriptor, bytes.data(), std::min(bytes.size(), kBlock), offset);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail(path, "write");
+    if (written == 0) {
+      errno = ENOSPC;
+      fail(path, "write");
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+    offset += written;
+  }
+}
+
+void write_file_atomically(const std::string& path, std::span<const std::byte> bytes) {
+  AtomicFile file(path);
+  file.write(bytes, 0);
+  file.commit();
+}
+
+}  // namespace tallsketch

@@ -1,0 +1,205 @@
+#include "src/communicator.h"
+
+#include <algorithm>
+#include <array>
+#include <new>
+
+#include <fmt/format.h>
+
+namespace tallsketch {
+
+namespace {
+
+constexpr std::int64_t kBlockElements = std::int64_t{1} << 28;  // keeps a message's bytes below 2^31
+
+Error as_error(const std::exception& e) {
+  if (const auto* error = dynamic_cast<const Error*>(&e)) return *error;
+  if (dynamic_cast<const std::bad_alloc*>(&e) != nullptr) {
+    return Error(ErrorKind::kMemory, "out of host memory; use more ranks, fewer --chunk-rows or a smaller --memory");
+  }
+  return Error(ErrorKind::kInternal, fmt::format("unexpected: {}", e.what()));
+}
+
+}  // namespace
+
+void check_mpi(int rc, const char* what, std::source_location where) {
+  if (rc == MPI_SUCCESS) return;
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  MPI_Error_string(rc, text.data(), &length);
+  throw Error(ErrorKind::kCommunication, fmt::format("{} failed: {}", what, std::string(text.data())), where);
+}
+
+std::string mpi_library_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  if (MPI_Get_library_version(text.data(), &length) != MPI_SUCCESS) return "unknown";
+  std::string line(text.data(), static_cast<std::size_t>(length));
+  return line.substr(0, line.find_first_of(",\n"));
+}
+
+MpiSession::MpiSession(int& argc, char**& argv) {
+  int provided = 0;
+  check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
+  // The watchdog and NCCL run beside MPI; a library that cannot do that is refused at once, not found out later.
+  if (provided < MPI_THREAD_SERIALIZED) {
+    MPI_Finalize();
+    throw Error(ErrorKind::kCommunication,
+                "this MPI library gives no thread support; tallsketch needs at least "
+                "MPI_THREAD_SERIALIZED");
+  }
+}
+
+MpiSession::~MpiSession() {
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (finalized == 0) MPI_Finalize();
+}
+
+Communicator::Communicator(MPI_Comm comm) {
+  check_mpi(MPI_Comm_dup(comm, &comm_), "MPI_Comm_dup");
+  check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  check_mpi(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
+  std::array<char, MPI_MAX_PROCESSOR_NAME> name{};
+  int length = 0;
+  check_mpi(MPI_Get_processor_name(name.data(), &length), "MPI_Get_processor_name");
+  host_.assign(name.data(), static_cast<std::size_t>(length));
+
+  MPI_Comm node = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
+  check_mpi(MPI_Comm_rank(node, &node_rank_), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(node, &node_size_), "MPI_Comm_size");
+  check_mpi(MPI_Comm_free(&node), "MPI_Comm_free");
+  std::int64_t leaders = node_rank_ == 0 ? 1 : 0;
+  sum(&leaders, 1);
+  nodes_ = static_cast<int>(leaders);
+}
+
+Communicator::~Communicator() {
+  if (comm_ != MPI_COMM_NULL) MPI_Comm_free(&comm_);
+}
+
+namespace {
+
+template <class T>
+void all_reduce(T* data, std::int64_t count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+  for (std::int64_t done = 0; done < count; done += kBlockElements) {
+    const auto block = static_cast<int>(std::min(kBlockElements, count - done));
+    check_mpi(MPI_Allreduce(MPI_IN_PLACE, data + done, block, type, op, comm), "MPI_Allreduce");
+  }
+}
+
+}  // namespace
+
+void Communicator::sum(float* data, std::int64_t count) const {
+  // A count that differs between ranks would hang or mix up elements; one small reduction rules it out.
+  std::array<std::int64_t, 2> bounds = {count, -count};
+  all_reduce(bounds.data(), 2, MPI_INT64_T, MPI_MAX, comm_);
+  require(bounds[0] == -bounds[1], ErrorKind::kInternal,
+          fmt::format("all-reduce counts differ between ranks: {} to {}", -bounds[1], bounds[0]));
+  all_reduce(data, count, MPI_FLOAT, MPI_SUM, comm_);
+}
+
+void Communicator::sum(double* data, std::int64_t count) const { all_reduce(data, count, MPI_DOUBLE, MPI_SUM, comm_); }
+
+void Communicator::sum(std::int64_t* data, std::int64_t count) const {
+  all_reduce(data, count, MPI_INT64_T, MPI_SUM, comm_);
+}
+
+void Communicator::max(float* data, std::int64_t count) const { all_reduce(data, count, MPI_FLOAT, MPI_MAX, comm_); }
+
+std::int64_t Communicator::max(std::int64_t value) const {
+  all_reduce(&value, 1, MPI_INT64_T, MPI_MAX, comm_);
+  return value;
+}
+
+std::int64_t Communicator::min(std::int64_t value) const {
+  all_reduce(&value, 1, MPI_INT64_T, MPI_MIN, comm_);
+  return value;
+}
+
+double Communicator::sum(double value) const {
+  all_reduce(&value, 1, MPI_DOUBLE, MPI_SUM, comm_);
+  return value;
+}
+
+void Communicator::broadcast(void* data, std::int64_t bytes) const {
+  constexpr std::int64_t kBlockBytes = std::int64_t{1} << 30;
+  auto* at = static_cast<char*>(data);
+  for (std::int64_t done = 0; done < bytes; done += kBlockBytes) {
+    const auto block = static_cast<int>(std::min(kBlockBytes, bytes - done));
+    check_mpi(MPI_Bcast(at + done, block, MPI_BYTE, 0, comm_), "MPI_Bcast");
+  }
+}
+
+std::string Communicator::broadcast(std::string text) const {
+  auto length = static_cast<std::int64_t>(text.size());
+  broadcast(&length, static_cast<std::int64_t>(sizeof length));
+  text.resize(static_cast<std::size_t>(length));
+  broadcast(text.data(), length);
+  return text;
+}
+
+std::vector<std::string> Communicator::all_gather(const std::string& text) const {
+  const auto length = static_cast<int>(text.size());
+  std::vector<int> lengths(static_cast<std::size_t>(size_)), offsets(static_cast<std::size_t>(size_));
+  check_mpi(MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, comm_), "MPI_Allgather");
+  int total = 0;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    offsets[i] = total;
+    total += lengths[i];
+  }
+  std::string all(static_cast<std::size_t>(total), ' ');
+  check_mpi(MPI_Allgatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(), offsets.data(), MPI_CHAR, comm_),
+            "MPI_Allgatherv");
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    texts.push_back(all.substr(static_cast<std::size_t>(offsets[i]), static_cast<std::size_t>(lengths[i])));
+  }
+  return texts;
+}
+
+std::vector<std::string> Communicator::gather(const std::string& text) const {
+  auto texts = all_gather(text);
+  if (!is_root()) texts.clear();
+  return texts;
+}
+
+std::vector<double> Communicator::gather(const std::vector<double>& values) const {
+  const auto count = static_cast<int>(values.size());
+  std::vector<double> all(is_root() ? values.size() * static_cast<std::size_t>(size_) : 0);
+  check_mpi(MPI_Gather(values.data(), count, MPI_DOUBLE, all.data(), count, MPI_DOUBLE, 0, comm_), "MPI_Gather");
+  return all;
+}
+
+void Communicator::barrier() const { check_mpi(MPI_Barrier(comm_), "MPI_Barrier"); }
+
+void Communicator::together(const std::function<void()>& local_work) const {
+  std::optional<Error> mine;
+  try {
+    local_work();
+  } catch (const std::exception& e) {
+    mine = as_error(e);
+  }
+  agree(mine);
+}
+
+void Communicator::agree(const std::optional<Error>& mine) const {
+  const auto first = static_cast<int>(min(std::int64_t{mine ? rank_ : size_}));
+  if (first == size_) return;
+  int kind = mine ? mine->exit_code() : 0;
+  check_mpi(MPI_Bcast(&kind, 1, MPI_INT, first, comm_), "MPI_Bcast");
+  std::string text;
+  if (rank_ == first) {
+    text = mine->what();
+    if (size_ > 1) text += fmt::format(" [rank {} on {}]", rank_, host_);
+  }
+  int length = static_cast<int>(text.size());
+  check_mpi(MPI_Bcast(&length, 1, MPI_INT, first, comm_), "MPI_Bcast");
+  text.resize(static_cast<std::size_t>(length));
+  check_mpi(MPI_Bcast(text.data(), length, MPI_CHAR, first, comm_), "MPI_Bcast");
+  throw Error(static_cast<ErrorKind>(kind), text, mine ? mine->where() : std::source_location::current());
+}
+
+}  // namespace tallsketch

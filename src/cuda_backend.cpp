@@ -1,0 +1,348 @@
+#include "src/cuda_backend.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "kernels/sketch_cuda.h"
+#include "src/communicator.h"
+#include "src/cuda_handles.h"
+#include "src/cuda_reduced_solver.h"
+#include "src/error.h"
+#include "src/launch.h"
+#include "src/nccl_reduce.h"
+
+namespace tallsketch {
+
+namespace {
+
+constexpr int kBuffers = 2;                                 // one is filled while the other is uploaded
+constexpr std::int64_t kEntryRows = std::int64_t{1} << 20;  // rows whose entries of S exist at a time
+constexpr std::int64_t kReserve = std::int64_t{512} << 20;  // for cuSOLVER's and NCCL's own memory
+
+std::int64_t round_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b * b; }
+
+std::string uuid_text(const cudaDeviceProp& properties) {
+  std::string text = "GPU-";
+  for (std::size_t i = 0; i < 16; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += fmt::format("{:02x}", static_cast<unsigned char>(properties.uuid.bytes[i]));
+  }
+  return text;
+}
+
+/// One chunk on its way: pinned rows, the same rows raw on the device, and when each step was done.
+struct Lane {
+  ChunkBuffer chunk;
+  PinnedBuffer pinned_a, pinned_b;
+  DeviceBuffer<std::byte> raw_a;
+  DeviceBuffer<double> raw_b;
+  DeviceBuffer<float> a, b;  // FP32, unless the slab is resident
+  CudaEvent start, uploaded, sketched;
+  bool busy = false;
+};
+
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend(const RunOptions& options, const Communicator& comm, PhaseTimer& timer, int device)
+      : comm_(comm), timer_(timer), memory_limit_(options.memory_bytes), device_(device) {
+    check(cudaGetDeviceProperties(&properties_, device));
+    stream_ = std::make_unique<CudaStream>();
+  }
+
+  const char* name() const override { return "cuda"; }
+  std::string device() const override { return fmt::format("{} #{}", properties_.name, device_); }
+  std::string device_uuid() const override { return uuid_text(properties_); }
+  std::int64_t free_memory() const override {
+    if (memory_limit_ > 0) return static_cast<std::int64_t>(memory_limit_);
+    std::size_t free = 0, total = 0;
+    check(cudaMemGetInfo(&free, &total));
+    return std::max<std::int64_t>(1, static_cast<std::int64_t>(free) - kReserve);
+  }
+  std::int64_t scratch_bytes(const SketchSpec& spec, const ProblemShape& shape) const override {
+    return kEntryRows * spec.zeta * 4 + (spec.precision == SketchPrecision::kFp16 ? spec.d * (shape.n + 1) * 2 : 0);
+  }
+
+  void connect(double timeout) { nccl_ = std::make_unique<NcclReduce>(comm_, timeout); }
+
+  void begin(const SketchJob& job) override;
+  ChunkBuffer& next_buffer() override;
+  void upload(const ChunkBuffer& chunk) override;
+  void exchange() override;
+  void sketch() override;
+  void reduce() override;
+  bool sketch_is_finite() override;
+  TriangularFactor factor() override;
+  std::vector<float> sketch_copy() override;
+  SketchTiming time_sketch(const SketchSpec& spec, std::int64_t m, std::int64_t n, int repeats) override {
+    return time_cuda_sketch(spec, m, n, repeats);
+  }
+
+ private:
+  bool fp16() const { return job_.spec.precision == SketchPrecision::kFp16; }
+  bool resident() const { return job_.plan.residency == Residency::kDevice; }
+  SketchView<float> sketch_of_a() const { return {sketch_.data(), job_.spec.d, job_.shape.n, cols()}; }
+  SketchView<float> sketch_of_b() const { return {sketch_.data() + job_.shape.n, job_.spec.d, job_.shape.r, cols()}; }
+  SketchView<float> whole_sketch() const { return {sketch_.data(), job_.spec.d, cols(), cols()}; }
+  std::int64_t cols() const { return job_.shape.n + job_.shape.r; }
+
+  void finish(Lane& lane);
+  void add_rows(const SlabView& a, const SlabView& b);
+
+  const Communicator& comm_;
+  PhaseTimer& timer_;
+  std::uint64_t memory_limit_;
+  int device_;
+  cudaDeviceProp properties_{};
+  std::unique_ptr<CudaStream> stream_;
+  std::unique_ptr<NcclReduce> nccl_;
+  SketchJob job_;
+  std::int64_t pitch_ = 0;  // of A on the device, in floats; even, so that pairs are aligned
+  DeviceBuffer<float> slab_a_, slab_b_, sketch_;
+  DeviceBuffer<std::uint16_t> half_sketch_;
+  DeviceBuffer<float> column_max_, column_factor_;
+  DeviceBuffer<double> column_squares_, inverse_factor_;
+  DeviceBuffer<std::uint32_t> entries_;
+  std::array<Lane, kBuffers> lanes_;
+  int next_ = 0;
+};
+
+void CudaBackend::begin(const SketchJob& job) {
+  job_ = job;
+  const ProblemShape& shape = job.shape;
+  require(!fp16() || resident() || job.rows.empty(), ErrorKind::kUsage,
+          "--precision fp16 needs A in device memory, because its column scales come first; A does not fit, so use "
+          "--precision fp32 (as fast when A is streamed) or more GPUs");
+  pitch_ = round_up(shape.n, 4);
+  const cudaStream_t stream = stream_->get();
+  if (resident()) {
+    slab_a_ = DeviceBuffer<float>(job.rows.size() * pitch_);
+    slab_b_ = DeviceBuffer<float>(job.rows.size() * shape.r);
+  }
+  sketch_ = DeviceBuffer<float>(job.spec.d * cols());
+  check(cudaMemsetAsync(sketch_.data(), 0, sketch_.bytes(), stream));
+  entries_ =
+      DeviceBuffer<std::uint32_t>(std::min(kEntryRows, std::max<std::int64_t>(1, job.rows.size())) * job.spec.zeta);
+  if (fp16()) {
+    half_sketch_ = DeviceBuffer<std::uint16_t>(job.spec.d * pitch_);
+    column_max_ = DeviceBuffer<float>(shape.n);
+    column_squares_ = DeviceBuffer<double>(shape.n);
+    check(cudaMemsetAsync(half_sketch_.data(), 0, half_sketch_.bytes(), stream));
+    check(cudaMemsetAsync(column_max_.data(), 0, column_max_.bytes(), stream));
+    check(cudaMemsetAsync(column_squares_.data(), 0, column_squares_.bytes(), stream));
+  }
+  const std::int64_t rows = job.plan.chunk_rows;
+  for (Lane& lane : lanes_) {
+    lane.pinned_a = PinnedBuffer(rows * shape.n * element_size(shape.a_type));
+    lane.pinned_b = PinnedBuffer(rows * shape.r * 8);
+    lane.raw_a = DeviceBuffer<std::byte>(rows * shape.n * element_size(shape.a_type));
+    lane.raw_b = DeviceBuffer<double>(rows * shape.r);
+    if (!resident()) {
+      lane.a = DeviceBuffer<float>(rows * pitch_);
+      lane.b = DeviceBuffer<float>(rows * shape.r);
+    }
+    lane.chunk = {lane.pinned_a.data(), static_cast<double*>(lane.pinned_b.data()), {}};
+    lane.busy = false;
+  }
+}
+
+ChunkBuffer& CudaBackend::next_buffer() {
+  Lane& lane = lanes_[static_cast<std::size_t>(next_)];
+  next_ = (next_ + 1) % kBuffers;
+  finish(lane);
+  return lane.chunk;
+}
+
+/// Waits until the lane's rows are uploaded and sketched, and books the time of both.
+void CudaBackend::finish(Lane& lane) {
+  if (!lane.busy) return;
+  lane.sketched.synchronize();
+  timer_.add(Phase::kUpload, lane.uploaded.seconds_since(lane.start));
+  timer_.add(Phase::kSketch, lane.sketched.seconds_since(lane.uploaded));
+  lane.busy = false;
+}
+
+void CudaBackend::upload(const ChunkBuffer& chunk) {
+  Lane& lane = *std::find_if(lanes_.begin(), lanes_.end(), [&](const Lane& l) { return &l.chunk == &chunk; });
+  const ProblemShape& shape = job_.shape;
+  const cudaStream_t stream = stream_->get();
+  const std::int64_t rows = chunk.rows.size();
+  const std::int64_t local = chunk.rows.begin - job_.rows.begin;
+  float* const a = resident() ? slab_a_.data() + local * pitch_ : lane.a.data();
+  float* const b = resident() ? slab_b_.data() + local * shape.r : lane.b.data();
+
+  lane.start.record(*stream_);
+  const auto a_bytes = static_cast<std::size_t>(rows * shape.n * element_size(shape.a_type));
+  check(cudaMemcpyAsync(lane.raw_a.data(), chunk.a, a_bytes, cudaMemcpyHostToDevice, stream));
+  check(cudaMemcpyAsync(lane.raw_b.data(), chunk.b, static_cast<std::size_t>(rows * shape.r) * 8,
+                        cudaMemcpyHostToDevice, stream));
+  lane.uploaded.record(*stream_);
+  check(cuda::convert_to_float({lane.raw_a.data(), rows, shape.n, shape.n, shape.a_type, chunk.rows.begin}, a, pitch_,
+                               stream));
+  check(cuda::convert_to_float({lane.raw_b.data(), rows, shape.r, shape.r, ElementType::kFloat64, chunk.rows.begin}, b,
+                               shape.r, stream));
+  const SlabView a_rows{a, rows, shape.n, pitch_, ElementType::kFloat32, chunk.rows.begin};
+  const SlabView b_rows{b, rows, shape.r, shape.r, ElementType::kFloat32, chunk.rows.begin};
+  if (fp16()) {
+    check(cuda::column_statistics(a_rows, column_max_.data(), column_squares_.data(), stream));
+  } else {
+    add_rows(a_rows, b_rows);
+  }
+  lane.sketched.record(*stream_);
+  lane.busy = true;
+}
+
+/// Adds S [a | b] of rows that lie on the device.
+void CudaBackend::add_rows(const SlabView& a, const SlabView& b) {
+  const cudaStream_t stream = stream_->get();
+  for (std::int64_t done = 0; done < a.rows; done += kEntryRows) {
+    const std::int64_t rows = std::min(kEntryRows, a.rows - done);
+    const auto part = [&](const SlabView& slab) {
+      return SlabView{static_cast<const float*>(slab.data) + done * slab.pitch,
+                      rows,
+                      slab.cols,
+                      slab.pitch,
+                      slab.type,
+                      slab.first_row + done};
+    };
+    check(cuda::fill_entries(job_.spec, a.first_row + done, rows, entries_.data(), stream));
+    if (fp16()) {
+      check(cuda::scatter_fp16(job_.spec, part(a), entries_.data(), column_factor_.data(),
+                               {half_sketch_.data(), job_.spec.d, a.cols, pitch_}, stream));
+    } else {
+      check(cuda::scatter_fp32(job_.spec, part(a), entries_.data(), sketch_of_a(), stream));
+    }
+    check(cuda::scatter_fp32_narrow(job_.spec, part(b), entries_.data(), sketch_of_b(), stream));
+  }
+}
+
+/// Column factors of the FP16 sketch: powers of two that bring each column's entries and bucket sums near 2^12, a
+/// sixteenth of the largest half. A bucket sums entries with the standard deviation ||a|| sqrt(zeta / d), and eight of
+/// those are never reached in practice. With --scaling none: the paper's 1 / sqrt(zeta), whatever the data.
+void CudaBackend::exchange() {
+  if (!fp16()) return;
+  const std::int64_t n = job_.shape.n;
+  const cudaStream_t stream = stream_->get();
+  std::vector<float> largest(static_cast<std::size_t>(n));
+  std::vector<double> squares(largest.size());
+  comm_.together([&] {
+    check(cudaMemcpyAsync(largest.data(), column_max_.data(), column_max_.bytes(), cudaMemcpyDeviceToHost, stream));
+    check(cudaMemcpyAsync(squares.data(), column_squares_.data(), column_squares_.bytes(), cudaMemcpyDeviceToHost,
+                          stream));
+    stream_->synchronize();
+  });
+  comm_.max(largest.data(), n);
+  comm_.sum(squares.data(), n);
+  comm_.together([&] {
+    std::vector<float> factor(static_cast<std::size_t>(pitch_), 0.0F);
+    std::vector<double> inverse(static_cast<std::size_t>(n));
+    for (std::size_t j = 0; j < inverse.size(); ++j) {
+      double value = 1 / std::sqrt(double(job_.spec.zeta));
+      if (job_.scaling == ScalingChoice::kAuto) {
+        const double spread = 8 * std::sqrt(squares[j] * job_.spec.zeta / static_cast<double>(job_.spec.d));
+        const double reach = std::max(static_cast<double>(largest[j]), spread);
+        constexpr int kTarget = 12, kLeast = -126, kMost = 127;  // the factor itself is a normal float
+        const int exponent = reach > 0 && std::isfinite(reach) ? kTarget - std::ilogb(reach) : 0;
+        value = std::ldexp(1.0, std::clamp(exponent, kLeast, kMost));
+      }
+      factor[j] = static_cast<float>(value);
+      inverse[j] = 1 / value;
+    }
+    column_factor_ = DeviceBuffer<float>(pitch_);
+    inverse_factor_ = DeviceBuffer<double>(n);
+    check(
+        cudaMemcpyAsync(column_factor_.data(), factor.data(), column_factor_.bytes(), cudaMemcpyHostToDevice, stream));
+    check(cudaMemcpyAsync(inverse_factor_.data(), inverse.data(), inverse_factor_.bytes(), cudaMemcpyHostToDevice,
+                          stream));
+    stream_->synchronize();
+  });
+}
+
+void CudaBackend::sketch() {
+  for (Lane& lane : lanes_) finish(lane);
+  if (fp16()) {
+    lanes_[0].uploaded.record(*stream_);
+    const ProblemShape& shape = job_.shape;
+    add_rows({slab_a_.data(), job_.rows.size(), shape.n, pitch_, ElementType::kFloat32, job_.rows.begin},
+             {slab_b_.data(), job_.rows.size(), shape.r, shape.r, ElementType::kFloat32, job_.rows.begin});
+    check(cuda::widen_half({half_sketch_.data(), job_.spec.d, shape.n, pitch_}, inverse_factor_.data(), sketch_of_a(),
+                           stream_->get()));
+    lanes_[0].sketched.record(*stream_);
+    stream_->synchronize();
+    timer_.add(Phase::kSketch, lanes_[0].sketched.seconds_since(lanes_[0].uploaded));
+  }
+  stream_->synchronize();
+}
+
+void CudaBackend::reduce() {
+  timer_.time(Phase::kReduce, [&] {
+    if (nccl_) {
+      nccl_->sum(sketch_.data(), sketch_.count(), stream_->get());
+      return;
+    }
+    std::vector<float> host = sketch_copy();
+    comm_.sum(host.data(), static_cast<std::int64_t>(host.size()));
+    check(cudaMemcpyAsync(sketch_.data(), host.data(), sketch_.bytes(), cudaMemcpyHostToDevice, stream_->get()));
+    stream_->synchronize();
+  });
+}
+
+bool CudaBackend::sketch_is_finite() {
+  DeviceBuffer<unsigned long long> count(1);
+  unsigned long long found = 0;
+  check(cudaMemsetAsync(count.data(), 0, count.bytes(), stream_->get()));
+  check(cuda::count_non_finite(whole_sketch(), count.data(), stream_->get()));
+  check(cudaMemcpyAsync(&found, count.data(), sizeof found, cudaMemcpyDeviceToHost, stream_->get()));
+  stream_->synchronize();
+  return found == 0;
+}
+
+TriangularFactor CudaBackend::factor() {
+  return qr_of_sketch_on_device(whole_sketch(), job_.shape.n, job_.shape.r, 1 / std::sqrt(double(job_.spec.zeta)),
+                                *stream_);
+}
+
+std::vector<float> CudaBackend::sketch_copy() {
+  std::vector<float> host(static_cast<std::size_t>(sketch_.count()));
+  check(cudaMemcpyAsync(host.data(), sketch_.data(), sketch_.bytes(), cudaMemcpyDeviceToHost, stream_->get()));
+  stream_->synchronize();
+  return host;
+}
+
+}  // namespace
+
+std::int64_t visible_devices() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) {
+    cudaGetLastError();
+    return 0;  // count is untouched without a driver
+  }
+  return count;
+}
+
+std::unique_ptr<Backend> make_cuda_backend(const RunOptions& options, const Communicator& comm, PhaseTimer& timer) {
+  const bool use_nccl = options.comm == ReduceChoice::kNccl;
+  std::unique_ptr<CudaBackend> backend;
+  comm.together([&] {
+    const int device = pick_device(comm.node_rank(), static_cast<int>(visible_devices()), !use_nccl);
+    check(cudaSetDevice(device));
+    backend = std::make_unique<CudaBackend>(options, comm, timer, device);
+  });
+  const auto uuids = comm.all_gather(backend->device_uuid());
+  const auto hosts = comm.all_gather(comm.host());
+  std::vector<RankDevice> ranks;
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    ranks.push_back({hosts[static_cast<std::size_t>(rank)], rank, uuids[static_cast<std::size_t>(rank)]});
+  }
+  const auto shared = shared_devices(ranks);
+  require(shared.empty() || !use_nccl, ErrorKind::kCommunication,
+          fmt::format("{}: NCCL needs a GPU of its own for every rank; start one rank a GPU, or use --comm mpi",
+                      fmt::join(shared, "; ")));
+  if (use_nccl) backend->connect(options.timeout);
+  return backend;
+}
+
+}  // namespace tallsketch

@@ -1,0 +1,102 @@
+// Owners and checks for CUDA, cuSOLVER and their memory. Included by src/cuda_*.cpp and src/nccl_*.cpp only.
+#pragma once
+
+#include <cstdint>
+#include <source_location>
+#include <utility>
+
+#include <cuda_runtime.h>
+#include <cusolverDn.h>
+
+namespace tallsketch {
+
+/// Throws Error{kMemory} for failed allocations, Error{kInternal} for the rest, with the library's text.
+void check(cudaError_t status, std::source_location where = std::source_location::current());
+void check(cusolverStatus_t status, std::source_location where = std::source_location::current());
+
+/// Plain device memory (never managed).
+template <class T>
+class DeviceBuffer {
+ public:
+  DeviceBuffer() = default;
+  explicit DeviceBuffer(std::int64_t count) : count_(count) {
+    if (count > 0) check(cudaMalloc(reinterpret_cast<void**>(&data_), static_cast<std::size_t>(count) * sizeof(T)));
+  }
+  DeviceBuffer(DeviceBuffer&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), count_(std::exchange(other.count_, 0)) {}
+  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(count_, other.count_);
+    return *this;
+  }
+  ~DeviceBuffer() {
+    if (data_ != nullptr) cudaFree(data_);
+  }
+  DeviceBuffer(const DeviceBuffer&) = delete;
+  DeviceBuffer& operator=(const DeviceBuffer&) = delete;
+
+  T* data() const { return data_; }
+  std::int64_t count() const { return count_; }
+  std::size_t bytes() const { return static_cast<std::size_t>(count_) * sizeof(T); }
+
+ private:
+  T* data_ = nullptr;
+  std::int64_t count_ = 0;
+};
+
+/// Page-locked host memory.
+class PinnedBuffer {
+ public:
+  PinnedBuffer() = default;
+  explicit PinnedBuffer(std::int64_t bytes) {
+    if (bytes > 0) check(cudaMallocHost(&data_, static_cast<std::size_t>(bytes)));
+  }
+  PinnedBuffer(PinnedBuffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
+  PinnedBuffer& operator=(PinnedBuffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    return *this;
+  }
+  ~PinnedBuffer() {
+    if (data_ != nullptr) cudaFreeHost(data_);
+  }
+  PinnedBuffer(const PinnedBuffer&) = delete;
+  PinnedBuffer& operator=(const PinnedBuffer&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
+};
+
+class CudaStream {
+ public:
+  CudaStream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)); }
+  ~CudaStream() { cudaStreamDestroy(stream_); }
+  CudaStream(const CudaStream&) = delete;
+  CudaStream& operator=(const CudaStream&) = delete;
+  cudaStream_t get() const { return stream_; }
+  void synchronize() const { check(cudaStreamSynchronize(stream_)); }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+class CudaEvent {
+ public:
+  CudaEvent() { check(cudaEventCreate(&event_)); }
+  ~CudaEvent() { cudaEventDestroy(event_); }
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
+  void record(const CudaStream& stream) { check(cudaEventRecord(event_, stream.get())); }
+  void synchronize() const { check(cudaEventSynchronize(event_)); }
+  /// Seconds from `start` to this event; both have happened.
+  double seconds_since(const CudaEvent& start) const {
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, start.event_, event_));
+    return 1e-3 * static_cast<double>(milliseconds);
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+}  // namespace tallsketch

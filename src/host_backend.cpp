@@ -1,0 +1,122 @@
+#include "src/host_backend.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include <omp.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "kernels/sketch_host.h"
+#include "src/communicator.h"
+#include "src/error.h"
+#include "src/host_buffer.h"
+#include "src/reduced_solver.h"
+
+namespace tallsketch {
+
+namespace {
+
+class HostBackend final : public Backend {
+ public:
+  HostBackend(const RunOptions& options, const Communicator& comm, PhaseTimer& timer)
+      : comm_(comm), timer_(timer), threads_(host_threads(comm)), memory_limit_(options.memory_bytes) {}
+
+  const char* name() const override { return "host"; }
+  std::string device() const override { return fmt::format("{} thread{}", threads_, threads_ == 1 ? "" : "s"); }
+  std::string device_uuid() const override { return ""; }
+  std::int64_t free_memory() const override {
+    if (memory_limit_ > 0) return static_cast<std::int64_t>(memory_limit_);
+    return free_host_memory() / comm_.node_size();
+  }
+  std::int64_t scratch_bytes(const SketchSpec& spec, const ProblemShape& shape) const override {
+    return host::sketch_workspace_bytes(spec, shape.n, shape.r, threads_);
+  }
+
+  void begin(const SketchJob& job) override {
+    require(job.spec.precision == SketchPrecision::kFp32, ErrorKind::kUsage,
+            "--precision fp16 runs on GPUs only, where it saves time; on the host backend use fp32");
+    job_ = job;
+    const ProblemShape& shape = job.shape;
+    const std::int64_t rows = job.plan.chunk_rows;
+    a_ = HostBuffer(rows * shape.n * element_size(shape.a_type));
+    b_ = HostBuffer(rows * shape.r * element_size(ElementType::kFloat64));
+    const std::int64_t scratch = scratch_bytes(job.spec, shape);
+    scratch_ = HostBuffer(scratch);
+    workspace_ = {scratch_.data(), scratch, shape.n, shape.r, threads_};
+    sketch_.assign(static_cast<std::size_t>(job.spec.d * (shape.n + shape.r)), 0.0F);
+    host::sketch_begin(job.spec, shape.n, shape.r, workspace_);
+    buffer_ = {a_.data(), reinterpret_cast<double*>(b_.data()), {}};
+  }
+
+  ChunkBuffer& next_buffer() override { return buffer_; }
+
+  void upload(const ChunkBuffer& chunk) override {
+    timer_.time(Phase::kSketch, [&] {
+      const ProblemShape& shape = job_.shape;
+      const std::int64_t rows = chunk.rows.size();
+      const SlabView a{chunk.a, rows, shape.n, shape.n, shape.a_type, chunk.rows.begin};
+      const SlabView b{chunk.b, rows, shape.r, shape.r, ElementType::kFloat64, chunk.rows.begin};
+      host::sketch_add(job_.spec, a, b, workspace_);
+    });
+  }
+
+  void sketch() override {
+    timer_.time(Phase::kSketch, [&] {
+      const std::int64_t cols = job_.shape.n + job_.shape.r;
+      host::sketch_end(job_.spec, workspace_, {sketch_.data(), job_.spec.d, cols, cols});
+    });
+  }
+
+  void reduce() override {
+    timer_.time(Phase::kReduce, [&] { comm_.sum(sketch_.data(), static_cast<std::int64_t>(sketch_.size())); });
+  }
+
+  bool sketch_is_finite() override {
+    return std::all_of(sketch_.begin(), sketch_.end(), [](float value) { return std::isfinite(value); });
+  }
+
+  TriangularFactor factor() override {
+    return qr_of_sketch(sketch_, job_.spec.d, job_.shape.n, job_.shape.r, 1 / std::sqrt(double(job_.spec.zeta)));
+  }
+
+  std::vector<float> sketch_copy() override { return sketch_; }
+
+  SketchTiming time_sketch(const SketchSpec& spec, std::int64_t m, std::int64_t n, int repeats) override {
+    require(spec.precision == SketchPrecision::kFp32, ErrorKind::kUsage, "--precision fp16 is measured on GPUs only");
+    return time_host_sketch(spec, m, n, repeats, threads_);
+  }
+
+ private:
+  const Communicator& comm_;
+  PhaseTimer& timer_;
+  int threads_;
+  std::uint64_t memory_limit_;
+  SketchJob job_;
+  HostBuffer a_, b_, scratch_;
+  host::SketchWorkspace workspace_;
+  std::vector<float> sketch_;
+  ChunkBuffer buffer_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_host_backend(const RunOptions& options, const Communicator& comm, PhaseTimer& timer) {
+  return std::make_unique<HostBackend>(options, comm, timer);
+}
+
+int host_threads(const Communicator& comm) {
+  if (std::getenv("OMP_NUM_THREADS") != nullptr) return std::max(1, omp_get_max_threads());
+  cpu_set_t bound;
+  CPU_ZERO(&bound);
+  const int all = omp_get_num_procs();
+  const int mine = sched_getaffinity(0, sizeof bound, &bound) == 0 ? CPU_COUNT(&bound) : all;
+  // Bound to a part of the machine, the launcher has shared the cores out; bound to all of it, the ranks share them.
+  const auto online = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+  return std::max(1, mine < online ? mine : mine / comm.node_size());
+}
+
+}  // namespace tallsketch

@@ -1,0 +1,38 @@
+// NcclReduce: the all-reduce of the sketch over GPUs. NCCL's errors are local and its calls may hang when a peer is
+// lost, so the communicator is non-blocking and everything is polled against a deadline. Made by cuda_backend.
+#pragma once
+
+#include <cstdint>
+
+#include <cuda_runtime.h>
+#include <nccl.h>
+
+namespace tallsketch {
+
+class Communicator;
+
+class NcclReduce {
+ public:
+  /// Collective: every rank of comm has its device current. Errors: kCommunication, also when timeout seconds pass.
+  NcclReduce(const Communicator& comm, double timeout);
+  ~NcclReduce();
+  NcclReduce(const NcclReduce&) = delete;
+  NcclReduce& operator=(const NcclReduce&) = delete;
+
+  /// Collective: element-wise sum over ranks, in place; returns when it is done. Same bits at fixed ranks and devices.
+  /// data    in/out (count) device FP32; count is compared over ranks first
+  void sum(float* data, std::int64_t count, cudaStream_t stream);
+
+ private:
+  void wait(ncclResult_t status, const char* what);
+  [[noreturn]] void fail(const char* what, const char* reason);
+
+  const Communicator& comm_;
+  double timeout_;
+  ncclComm_t nccl_ = nullptr;
+};
+
+/// "2.28.9"
+const char* nccl_version_text();
+
+}  // namespace tallsketch

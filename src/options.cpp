@@ -1,0 +1,201 @@
+#include "src/options.h"
+
+#include <cmath>
+#include <map>
+
+#include <CLI/CLI.hpp>
+
+#include "src/error.h"
+
+namespace tallsketch {
+
+namespace {
+
+/// An option whose words map to an enumeration; --help lists the words, the default first.
+template <class E>
+void add_choice(CLI::App& app, const std::string& name, E& target, const std::vector<std::pair<std::string, E>>& words,
+                const std::string& help) {
+  std::string list;
+  for (const auto& [word, value] : words) list += (list.empty() ? "" : "|") + word;
+  app.add_option_function<std::string>(
+         name,
+         [&target, words, name, list](const std::string& given) {
+           for (const auto& [word, value] : words) {
+             if (word == given) {
+               target = value;
+               return;
+             }
+           }
+           throw CLI::ValidationError(name, "'" + given + "' is not one of " + list);
+         },
+         help + " (default: " + words.front().first + ")")
+      ->type_name(list);
+}
+
+void check_oversample(const std::string& text) {
+  if (text == "auto") return;
+  std::size_t used = 0;
+  double value = 0;
+  try {
+    value = std::stod(text, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  if (used != text.size() || !std::isfinite(value) || value <= 1 || value > 1e6) {
+    throw CLI::ValidationError("--oversample", "'" + text + "' is neither auto nor a number above 1 (at most 1e6)");
+  }
+}
+
+}  // namespace
+
+DatasetName parse_dataset_name(const std::string& text) {
+  const auto colon = text.rfind(":/");
+  if (colon != std::string::npos && colon > 0) return {text.substr(0, colon), text.substr(colon + 1)};
+  return {text, ""};
+}
+
+void add_input_options(CLI::App& app, InputOptions& options) {
+  app.add_option("FILE", options.files, "HDF5 file with A, or several row shards in order; FILE:/name picks a dataset")
+      ->required()
+      ->type_name("FILE[:/A]");
+  app.add_option("--a", options.a, "dataset of A, (m, n), float16, float32 or float64, either byte order")
+      ->capture_default_str()
+      ->type_name("/NAME");
+  app.add_option("--b", options.b, "dataset of b, (m), (m, 1) or (m, r); FILE:/name for a file of its own")
+      ->capture_default_str()
+      ->type_name("/NAME");
+}
+
+void add_sketch_options(CLI::App& app, SketchOptions& options) {
+  static SketchFamily family = SketchFamily::kSparseStack;
+  add_choice<SketchFamily>(app, "--sketch", family, {{"sparsestack", SketchFamily::kSparseStack}}, "sketch family");
+  app.add_option("--zeta", options.zeta, "nonzeros of S in every column")
+      ->capture_default_str()
+      ->check(CLI::Range(1, kMaxZeta));
+  add_choice<SketchHash>(app, "--hash", options.hash,
+                         {{"permuted", SketchHash::kPermuted}, {"independent", SketchHash::kIndependent}},
+                         "how a row finds its bucket: without or with replacement inside a batch of rows");
+  auto* oversample =
+      app.add_option("--oversample", options.oversample, "d = R n, rounded up to a multiple of 16 zeta; auto: 2")
+          ->capture_default_str()
+          ->type_name("auto|R");
+  oversample->each(check_oversample);
+  app.add_option("--sketch-rows", options.sketch_rows, "d, exactly; a multiple of zeta for the permuted hash")
+      ->check(CLI::Range(std::int64_t{1}, kMaxSketchRows))
+      ->excludes(oversample)
+      ->type_name("D");
+  app.add_option("--seed", options.seed, "seed of the sketch, 64 bits")->capture_default_str();
+  add_choice<SketchPrecision>(app, "--precision", options.precision,
+                              {{"fp32", SketchPrecision::kFp32}, {"fp16", SketchPrecision::kFp16}},
+                              "number format in which the sketch of A is accumulated");
+  add_choice<ScalingChoice>(app, "--scaling", options.scaling,
+                            {{"auto", ScalingChoice::kAuto}, {"none", ScalingChoice::kNone}},
+                            "column scaling by powers of two before an fp16 sketch");
+}
+
+void add_run_options(CLI::App& app, RunOptions& options) {
+  add_choice<BackendChoice>(
+      app, "--backend", options.backend,
+      {{"auto", BackendChoice::kAuto}, {"cuda", BackendChoice::kCuda}, {"host", BackendChoice::kHost}},
+      "where to compute; auto: cuda where every rank sees a GPU");
+  add_choice<ReduceChoice>(app, "--comm", options.comm, {{"nccl", ReduceChoice::kNccl}, {"mpi", ReduceChoice::kMpi}},
+                           "library of the all-reduce on GPUs");
+  app.add_option("--memory", options.memory_bytes, "memory a rank may use on its backend, bytes; 0: what is free")
+      ->transform(CLI::AsSizeValue(true))
+      ->capture_default_str()
+      ->type_name("SIZE");
+  app.add_option("--chunk-rows", options.chunk_rows, "rows read and sketched at a time; 0: chosen by the plan")
+      ->transform(CLI::AsSizeValue(true))
+      ->capture_default_str()
+      ->type_name("N");
+  app.add_option("--timeout", options.timeout,
+                 "a stage without progress for so long ends the job with code 8; 0: never")
+      ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}},
+                                        CLI::AsNumberWithUnit::CASE_INSENSITIVE, "s"))
+      ->check(CLI::Range(0.0, 1e9))
+      ->capture_default_str()
+      ->type_name("TIME[s|m|h]");
+  app.add_flag("--ignore-launcher", options.ignore_launcher,
+               "run even if the launcher started more tasks than MPI sees");
+  auto* quiet = app.add_flag("--quiet", options.quiet, "no progress lines");
+  app.add_flag("--verbose", options.verbose, "more lines: ranks, devices, plan")->excludes(quiet);
+}
+
+void add_solve_options(CLI::App& app, SolveOptions& options) {
+  add_input_options(app, options.input);
+  app.add_option("-o,--output", options.output, "result file; default: <stem of the first FILE>.x.h5")
+      ->type_name("X.h5");
+  app.add_option("--report", options.report, "JSON report; - for standard output (progress then on standard error)")
+      ->type_name("R.json");
+  static int method = 0;
+  add_choice<int>(app, "--method", method, {{"sketch-solve", 0}}, "one pass over A, x from the sketch");
+  add_sketch_options(app, options.sketch);
+  add_run_options(app, options.run);
+}
+
+void add_generate_options(CLI::App& app, GenerateOptions& options) {
+  app.add_option("OUT", options.output, "HDF5 file to write: /A (m, n), /b (m), /x_true (n)")->required();
+  const auto sizes = [&](const char* name, std::int64_t& target, const char* help) {
+    return app.add_option(name, target, help)->transform(CLI::AsSizeValue(true))->capture_default_str();
+  };
+  sizes("--rows", options.rows, "m")->required()->type_name("M");
+  sizes("--cols", options.cols, "n")->required()->type_name("N");
+  add_choice<std::string>(app, "--kind", options.kind,
+                          {{"gaussian", "gaussian"},
+                           {"coherent", "coherent"},
+                           {"coordinate", "coordinate"},
+                           {"lowrank", "lowrank"},
+                           {"illcond", "illcond"}},
+                          "gaussian N(0,1) entries; coherent: identity head, tail of scale 1e-3, rows permuted; "
+                          "coordinate: identity over zeros; lowrank: --rank plus 1e-5 noise; illcond: --cond");
+  app.add_option("--cond", options.cond, "condition number of kind illcond")
+      ->capture_default_str()
+      ->check(CLI::Range(1.0, 1e15));
+  sizes("--rank", options.rank, "rank of kind lowrank")->check(CLI::PositiveNumber);
+  app.add_option("--noise", options.noise, "standard deviation of b - A x_true, per entry")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1e30));
+  app.add_option("--seed", options.seed, "seed of the data, 64 bits")->capture_default_str();
+  add_choice<std::string>(app, "--dtype", options.dtype, {{"f4", "f4"}, {"f8", "f8"}, {"f2", "f2"}},
+                          "type of A; b is f8 with f8, else f4");
+  app.add_option("--shards", options.shards, "number of files, of about equal rows: OUT.000.h5, OUT.001.h5, ...")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
+  add_run_options(app, options.run);
+}
+
+void add_inspect_options(CLI::App& app, InspectOptions& options) {
+  add_input_options(app, options.input);
+  add_sketch_options(app, options.sketch);
+  app.add_option("--ranks", options.ranks, "ranks to plan for; 0: as many as run now")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1 << 20));
+  add_run_options(app, options.run);
+}
+
+void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options) {
+  app.add_option("--cols", options.cols, "n, a list")->delimiter(',')->capture_default_str();
+  app.add_option("--bytes", options.bytes, "size of A, FP32; m = bytes / 4 n")
+      ->transform(CLI::AsSizeValue(true))
+      ->capture_default_str();
+  app.add_option("--oversample", options.oversample, "d / n, a list")->delimiter(',')->capture_default_str();
+  app.add_option("--zeta", options.zeta, "a list")->delimiter(',')->capture_default_str();
+  app.add_option("--hash", options.hash, "permuted, independent: a list")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(CLI::IsMember({"permuted", "independent"}));
+  app.add_option("--precision", options.precision, "fp32, fp16: a list")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(CLI::IsMember({"fp32", "fp16"}));
+  app.add_option("--repeats", options.repeats, "timed runs of each shape; the median counts")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
+  add_run_options(app, options.run);
+}
+
+const char* to_word(SketchHash hash) { return hash == SketchHash::kPermuted ? "permuted" : "independent"; }
+const char* to_word(SketchPrecision precision) { return precision == SketchPrecision::kFp32 ? "fp32" : "fp16"; }
+const char* to_word(SketchFamily) { return "sparsestack"; }
+
+}  // namespace tallsketch

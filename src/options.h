@@ -1,0 +1,110 @@
+// Options: the command line as plain data, and the one place that declares its flags (CLI11).
+// drivers/ own the CLI::App; a new flag is added here, with its default, unit and help.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/sketch_spec.h"
+
+namespace CLI {
+class App;
+}
+
+namespace tallsketch {
+
+enum class BackendChoice { kAuto, kCuda, kHost };
+enum class ReduceChoice { kNccl, kMpi };
+enum class ScalingChoice { kAuto, kNone };
+
+/// A dataset inside a file; an empty file means "the file of A".
+struct DatasetName {
+  std::string file;
+  std::string dataset;
+};
+
+/// "FILE:/name" or "/name" or "FILE"; what is missing stays empty.
+DatasetName parse_dataset_name(const std::string& text);
+
+struct InputOptions {
+  std::vector<std::string> files;  // each FILE or FILE:/name
+  std::string a = "/A";
+  std::string b = "/b";
+};
+
+struct SketchOptions {
+  SketchHash hash = SketchHash::kPermuted;
+  SketchPrecision precision = SketchPrecision::kFp32;
+  ScalingChoice scaling = ScalingChoice::kAuto;
+  int zeta = 4;
+  std::string oversample = "auto";  // "auto" or a number
+  std::int64_t sketch_rows = 0;     // 0: from oversample
+  std::uint64_t seed = 0;
+};
+
+struct RunOptions {
+  BackendChoice backend = BackendChoice::kAuto;
+  ReduceChoice comm = ReduceChoice::kNccl;
+  std::uint64_t memory_bytes = 0;  // per rank; 0: what is free
+  std::uint64_t chunk_rows = 0;    // 0: chosen by the plan
+  double timeout = 600;            // seconds
+  bool ignore_launcher = false;
+  bool quiet = false;
+  bool verbose = false;
+};
+
+struct SolveOptions {
+  InputOptions input;
+  SketchOptions sketch;
+  RunOptions run;
+  std::string output;  // empty: <stem of the first FILE>.x.h5
+  std::string report;  // empty: none; "-": standard output
+  std::string command_line;
+};
+
+struct GenerateOptions {
+  std::string output;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::int64_t rank = 64;  // of kind lowrank
+  std::string kind = "gaussian";
+  std::string dtype = "f4";
+  double cond = 1e4;
+  double noise = 0.1;
+  std::uint64_t seed = 0;
+  std::int64_t shards = 1;
+  RunOptions run;
+};
+
+struct InspectOptions {
+  InputOptions input;
+  SketchOptions sketch;
+  RunOptions run;
+  int ranks = 0;  // 0: as many as run
+};
+
+struct BenchSketchOptions {
+  std::vector<std::int64_t> cols = {64, 256, 1024};
+  std::uint64_t bytes = std::uint64_t{1} << 30;  // of A, per rank
+  std::vector<double> oversample = {2};
+  std::vector<int> zeta = {4};
+  std::vector<std::string> hash = {"permuted"};
+  std::vector<std::string> precision = {"fp32"};
+  int repeats = 5;
+  RunOptions run;
+};
+
+void add_input_options(CLI::App& app, InputOptions& options);
+void add_sketch_options(CLI::App& app, SketchOptions& options);
+void add_run_options(CLI::App& app, RunOptions& options);
+void add_solve_options(CLI::App& app, SolveOptions& options);
+void add_generate_options(CLI::App& app, GenerateOptions& options);
+void add_inspect_options(CLI::App& app, InspectOptions& options);
+void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options);
+
+const char* to_word(SketchHash hash);
+const char* to_word(SketchPrecision precision);
+const char* to_word(SketchFamily family);
+
+}  // namespace tallsketch

@@ -1,0 +1,165 @@
+#include "src/reduced_solver.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <lapacke.h>
+
+#include "src/error.h"
+
+namespace tallsketch {
+
+namespace {
+
+/// Upper triangle of R11 in FP64, column-major (n, n), with the two triangular products that norms need.
+class UpperTriangle {
+ public:
+  UpperTriangle(const TriangularFactor& factor) : n_(factor.n), data_(static_cast<std::size_t>(n_ * n_), 0.0) {
+    const std::int64_t ld = factor.n + factor.r;
+    for (std::int64_t j = 0; j < n_; ++j) {
+      for (std::int64_t i = 0; i <= j; ++i) at(i, j) = factor.upper[static_cast<std::size_t>(j * ld + i)];
+    }
+  }
+  double& at(std::int64_t i, std::int64_t j) { return data_[static_cast<std::size_t>(j * n_ + i)]; }
+  double at(std::int64_t i, std::int64_t j) const { return data_[static_cast<std::size_t>(j * n_ + i)]; }
+
+  double column_norm(std::int64_t j) const {
+    double sum = 0;
+    for (std::int64_t i = 0; i <= j; ++i) sum += at(i, j) * at(i, j);
+    return std::sqrt(sum);
+  }
+  /// v := R v, column by column.
+  void multiply(std::vector<double>& v) const {
+    for (std::int64_t j = 0; j < n_; ++j) {
+      const double vj = v[static_cast<std::size_t>(j)];
+      for (std::int64_t i = 0; i < j; ++i) v[static_cast<std::size_t>(i)] += at(i, j) * vj;
+      v[static_cast<std::size_t>(j)] = at(j, j) * vj;
+    }
+  }
+  void multiply_transposed(std::vector<double>& v) const {
+    for (std::int64_t j = n_ - 1; j >= 0; --j) {
+      double sum = 0;
+      for (std::int64_t i = 0; i <= j; ++i) sum += at(i, j) * v[static_cast<std::size_t>(i)];
+      v[static_cast<std::size_t>(j)] = sum;
+    }
+  }
+  void solve(std::vector<double>& v, char trans) const {
+    const auto n = checked_int(n_, "n");
+    LAPACKE_dtrtrs(LAPACK_COL_MAJOR, 'U', trans, 'N', n, 1, data_.data(), std::max(1, n), v.data(), std::max(1, n));
+  }
+
+ private:
+  std::int64_t n_;
+  std::vector<double> data_;
+};
+
+double normalise(std::vector<double>& v) {
+  double sum = 0;
+  for (const double value : v) sum += value * value;
+  const double norm = std::sqrt(sum);
+  for (double& value : v) value /= norm;
+  return norm;
+}
+
+/// Largest and smallest singular value of R by power and inverse iteration on R^T R. Both come out within a few per
+/// cent from inside the spectrum, which is what a condition estimate is for.
+double condition_estimate(const UpperTriangle& upper, std::int64_t n) {
+  constexpr int kSteps = 24;
+  std::vector<double> v(static_cast<std::size_t>(n)), w(v.size());
+  for (std::size_t i = 0; i < v.size(); ++i) v[i] = w[i] = 1.0 + 0.5 * std::cos(static_cast<double>(i * i));
+  normalise(v);
+  normalise(w);
+  double largest = 0, smallest = 0;
+  for (int step = 0; step < kSteps; ++step) {
+    upper.multiply(v);
+    upper.multiply_transposed(v);
+    largest = std::sqrt(normalise(v));
+    upper.solve(w, 'T');
+    upper.solve(w, 'N');
+    smallest = 1 / std::sqrt(normalise(w));
+  }
+  return largest / smallest;
+}
+
+}  // namespace
+
+TriangularFactor qr_of_sketch(const std::vector<float>& sketch, std::int64_t d, std::int64_t n, std::int64_t r,
+                              double scale) {
+  const std::int64_t cols = n + r;
+  std::vector<float> column_max(static_cast<std::size_t>(cols), 0.0F);
+  for (std::int64_t i = 0; i < d; ++i) {
+    const float* row = sketch.data() + i * cols;
+    for (std::int64_t j = 0; j < cols; ++j) {
+      float& largest = column_max[static_cast<std::size_t>(j)];
+      largest = std::max(largest, std::fabs(row[j]));
+    }
+  }
+  TriangularFactor factor{n, r, {}, column_exponents(column_max)};
+
+  // Column-major copy in blocks that stay in cache; the power of two is exact, 1 / sqrt(zeta) is one rounding.
+  std::vector<float> q(static_cast<std::size_t>(d * cols));
+  constexpr std::int64_t kBlock = 64;
+  for (std::int64_t i0 = 0; i0 < d; i0 += kBlock) {
+    for (std::int64_t j = 0; j < cols; ++j) {
+      const int exponent = factor.exponent[static_cast<std::size_t>(j)];
+      for (std::int64_t i = i0; i < std::min(d, i0 + kBlock); ++i) {
+        const double value = scale * std::ldexp(double{sketch[static_cast<std::size_t>(i * cols + j)]}, exponent);
+        q[static_cast<std::size_t>(j * d + i)] = static_cast<float>(value);
+      }
+    }
+  }
+  std::vector<float> tau(static_cast<std::size_t>(cols));
+  const lapack_int info = LAPACKE_sgeqrf(LAPACK_COL_MAJOR, checked_int(d, "d"), checked_int(cols, "n + r"), q.data(),
+                                         checked_int(d, "d"), tau.data());
+  require(info != LAPACK_WORK_MEMORY_ERROR, ErrorKind::kMemory, "LAPACK could not allocate its QR workspace");
+  require(info == 0, ErrorKind::kInternal, fmt::format("LAPACKE_sgeqrf returned {}", info));
+  factor.upper.assign(static_cast<std::size_t>(cols * cols), 0.0F);
+  for (std::int64_t j = 0; j < cols; ++j) {
+    const std::int64_t height = std::min(j + 1, d);
+    std::copy_n(q.begin() + j * d, height, factor.upper.begin() + j * cols);
+  }
+  return factor;
+}
+
+ReducedSolution solve_reduced(const TriangularFactor& factor, std::int64_t d) {
+  const std::int64_t n = factor.n, r = factor.r, ld = n + r;
+  const UpperTriangle upper(factor);
+  ReducedSolution solution;
+  const double unit_roundoff = std::numeric_limits<float>::epsilon() / 2;
+  const double cutoff = 2 * std::sqrt(static_cast<double>(d)) * unit_roundoff;
+  for (std::int64_t j = 0; j < n; ++j) {
+    if (!(std::fabs(upper.at(j, j)) > cutoff * upper.column_norm(j))) solution.dependent.push_back(j);
+  }
+  solution.rank = n - static_cast<std::int64_t>(solution.dependent.size());
+  for (std::int64_t k = 0; k < r; ++k) {
+    double sum = 0;
+    for (std::int64_t i = n; i < std::min(ld, d); ++i) {
+      if (i > n + k) break;  // R22 is upper triangular
+      const double value = factor.upper[static_cast<std::size_t>((n + k) * ld + i)];
+      sum += value * value;
+    }
+    solution.sketched_residual.push_back(std::ldexp(std::sqrt(sum), -factor.exponent[static_cast<std::size_t>(n + k)]));
+  }
+  if (solution.rank < n) {
+    solution.condition = std::numeric_limits<double>::infinity();
+    return solution;
+  }
+  solution.condition = condition_estimate(upper, n);
+  solution.x.resize(static_cast<std::size_t>(n * r));
+  std::vector<double> column(static_cast<std::size_t>(n));
+  for (std::int64_t k = 0; k < r; ++k) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      column[static_cast<std::size_t>(i)] = factor.upper[static_cast<std::size_t>((n + k) * ld + i)];
+    }
+    upper.solve(column, 'N');
+    for (std::int64_t i = 0; i < n; ++i) {
+      const int exponent =
+          factor.exponent[static_cast<std::size_t>(i)] - factor.exponent[static_cast<std::size_t>(n + k)];
+      solution.x[static_cast<std::size_t>(i * r + k)] = std::ldexp(column[static_cast<std::size_t>(i)], exponent);
+    }
+  }
+  return solution;
+}
+
+}  // namespace tallsketch

@@ -1,0 +1,32 @@
+// The reduced problem: FP32 Householder QR by LAPACK, and x, rank and condition from R. Rank 0 only.
+// qr_of_sketch is called by host_backend (the GPU twin is cuda_reduced_solver); solve_reduced by solver.cpp for both.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "src/backend.h"
+
+namespace tallsketch {
+
+/// QR of scale * sketch * 2^exponents, column by column.
+/// sketch  in (d, n + r) row-major FP32, unscaled, finite; d > n
+/// Errors  kMemory when a size exceeds LAPACK's 32-bit integers
+/// Cost    2 d (n + r)^2 operations
+TriangularFactor qr_of_sketch(const std::vector<float>& sketch, std::int64_t d, std::int64_t n, std::int64_t r,
+                              double scale);
+
+struct ReducedSolution {
+  std::vector<double> x;                  // (n, r) row-major
+  std::vector<double> sketched_residual;  // (r): ||S (A x - b)||, the minimum over x
+  std::int64_t rank = 0;                  // n less the dependent columns
+  std::vector<std::int64_t> dependent;    // columns that depend on those before them, 0-based
+  double condition = 0;                   // 2-norm, of the column-scaled sketch
+};
+
+/// Solves R11 x = R12 in FP64 and judges R11. x is empty when the rank is below n.
+/// Rank   column j depends on those before it when |R_jj| <= 2 sqrt(d) u32 ||R(:, j)||: the cut-off is the rounding
+///        error of an FP32 Householder QR of d rows (Higham, Accuracy and Stability, th. 19.4, in practice sqrt(d))
+ReducedSolution solve_reduced(const TriangularFactor& factor, std::int64_t d);
+
+}  // namespace tallsketch

@@ -1,0 +1,179 @@
+#include "src/report.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "src/communicator.h"
+#include "src/options.h"
+#include "src/version.h"
+
+namespace tallsketch {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// JSON has no NaN and no Infinity.
+Json number(const std::optional<double>& value) {
+  return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
+}
+
+Json tool_json() { return {{"version", version_number()}, {"git", version_git()}, {"build", build_text()}}; }
+
+const char* dtype_word(ElementType type) {
+  return type == ElementType::kFloat64 ? "float64" : type == ElementType::kFloat32 ? "float32" : "float16";
+}
+
+Json problem_json(const Report& report) {
+  Json problem = {{"files", report.source.files}, {"a", report.source.a_name}, {"b", report.source.b_name}};
+  problem["m"] = report.shape ? Json(report.shape->m) : Json(nullptr);
+  problem["n"] = report.shape ? Json(report.shape->n) : Json(nullptr);
+  problem["r"] = report.shape ? Json(report.shape->r) : Json(nullptr);
+  problem["dtype"] = report.shape ? Json(report.source.dtype) : Json(nullptr);
+  problem["layout"] = report.shape ? Json(report.source.layout) : Json(nullptr);
+  return problem;
+}
+
+Json sketch_json(const Report& report) {
+  if (!report.sketch) return nullptr;
+  const SketchSpec& spec = *report.sketch;
+  return {{"family", to_word(spec.family)}, {"hash", to_word(spec.hash)}, {"d", spec.d}, {"zeta", spec.zeta},
+          {"batch_rows", spec.batch_rows},  {"seed", spec.seed}};
+}
+
+Json precision_json(const Report& report) {
+  if (!report.sketch) return nullptr;
+  return {{"data", dtype_word(report.shape->a_type)},
+          {"sketch", to_word(report.sketch->precision)},
+          {"scaling", report.scaling},
+          {"reduce", "fp32"},
+          {"factor", "fp32"},
+          {"solve", "fp64"}};
+}
+
+Json solver_json(const SolverOutcome& s) {
+  Json rank = nullptr;
+  if (s.rank) rank = *s.rank;
+  return {{"method", s.method},
+          {"converged", s.converged},
+          {"reason", s.reason},
+          {"iterations", s.iterations},
+          {"passes", s.passes},
+          {"backward_error", nullptr},
+          {"residual_norm", number(s.residual_norm)},
+          {"relative_residual", number(s.relative_residual)},
+          {"residual_excess_estimate", number(s.residual_excess_estimate)},
+          {"normal_residual", nullptr},
+          {"condition_estimate", number(s.condition_estimate)},
+          {"rank", rank},
+          {"x_norm", number(s.x_norm)}};
+}
+
+Json plan_json(const Report& report) {
+  if (!report.plan) return nullptr;
+  const Plan& plan = *report.plan;
+  Json rows = Json::array();
+  for (const RowRange& range : plan.rank_rows) rows.push_back({range.begin, range.end});
+  return {{"backend", report.backend},
+          {"residency", to_word(plan.residency)},
+          {"chunk_rows", plan.chunk_rows},
+          {"passes", plan.passes},
+          {"memory_bytes", plan.backend_bytes() + plan.chunk_bytes},
+          {"rank_rows", rows}};
+}
+
+Json timing_json(const Report& report) {
+  Json timing = Json::object();
+  const std::size_t ranks = report.phase_seconds.size() / kPhases;
+  for (std::size_t phase = 0; phase < kPhases; ++phase) {
+    if (ranks == 0) {
+      timing[kPhaseNames[phase]] = nullptr;
+      continue;
+    }
+    double least = report.phase_seconds[phase], most = least, sum = 0;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      const double seconds = report.phase_seconds[rank * kPhases + phase];
+      least = std::min(least, seconds);
+      most = std::max(most, seconds);
+      sum += seconds;
+    }
+    timing[kPhaseNames[phase]] = {{"min", least}, {"mean", sum / static_cast<double>(ranks)}, {"max", most}};
+  }
+  return timing;
+}
+
+Json comm_json(const Report& report) {
+  Json ranks = Json::array();
+  for (const Report::Rank& rank : report.ranks) {
+    ranks.push_back({{"rank", rank.rank},
+                     {"host", rank.host},
+                     {"device", rank.device},
+                     {"uuid", rank.uuid.empty() ? Json(nullptr) : Json(rank.uuid)}});
+  }
+  return {{"size", report.ranks.size()}, {"nodes", report.nodes}, {"library", report.reduce_library}, {"ranks", ranks}};
+}
+
+Json io_json(const Report& report) {
+  double slowest = 0;
+  for (std::size_t rank = 0; rank * kPhases < report.phase_seconds.size(); ++rank) {
+    slowest = std::max(slowest, report.phase_seconds[rank * kPhases + static_cast<std::size_t>(Phase::kRead)]);
+  }
+  const auto bytes = static_cast<double>(report.bytes_read);
+  return {{"mode", report.source.io_mode},
+          {"bytes", report.bytes_read},
+          {"gb_per_s", slowest > 0 ? Json(bytes / slowest / 1e9) : Json(nullptr)}};
+}
+
+}  // namespace
+
+void gather_ranks(Report& report, const Communicator& comm, const std::string& device, const std::string& uuid,
+                  const PhaseTimer& timer) {
+  const Json mine = {comm.host(), device, uuid};
+  const auto texts = comm.gather(mine.dump());
+  report.phase_seconds = comm.gather(std::vector<double>(timer.all().begin(), timer.all().end()));
+  report.nodes = comm.nodes();
+  report.ranks.clear();
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const Json entry = Json::parse(texts[i]);
+    report.ranks.push_back({static_cast<int>(i), entry[0], entry[1], entry[2]});
+  }
+}
+
+std::string to_json(const Report& report) {
+  std::vector<std::string> warnings = report.warnings;
+  warnings.insert(warnings.end(), report.source.warnings.begin(), report.source.warnings.end());
+  warnings.emplace_back(
+      report.exit_code == 0
+          ? "null fields of solver: sketch-solve reads A once; backward error and normal residual need "
+            "a second pass and are not measured; residual figures are estimates from the sketch"
+          : "null fields: not reached, see status and message");
+  const Json json = {{"schema_version", 1},
+                     {"tool", tool_json()},
+                     {"command_line", report.command_line},
+                     {"status", report.status},
+                     {"exit_code", report.exit_code},
+                     {"message", report.message.empty() ? Json(nullptr) : Json(report.message)},
+                     {"problem", problem_json(report)},
+                     {"sketch", sketch_json(report)},
+                     {"precision", precision_json(report)},
+                     {"solver", solver_json(report.solver)},
+                     {"plan", plan_json(report)},
+                     {"timing", timing_json(report)},
+                     {"comm", comm_json(report)},
+                     {"io", io_json(report)},
+                     {"warnings", warnings}};
+  // Text from outside (file names, launcher output) need not be UTF-8; the report must be.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string provenance_json(const Report& report) {
+  const Json json = {
+      {"tool", tool_json()},           {"command_line", report.command_line}, {"problem", problem_json(report)},
+      {"sketch", sketch_json(report)}, {"precision", precision_json(report)}, {"solver", solver_json(report.solver)}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace tallsketch

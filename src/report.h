@@ -1,0 +1,66 @@
+// Report: everything a run found out, as plain data, and its JSON form (schema_version 1 of the contract).
+// Filled by solver.cpp on every rank (rank 0's counts), written by the solve driver on every exit but 1 and 2.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/sketch_spec.h"
+#include "src/phase_timer.h"
+#include "src/plan.h"
+#include "src/row_source.h"
+
+namespace tallsketch {
+
+class Communicator;
+
+struct SolverOutcome {
+  std::string method = "sketch-solve";
+  bool converged = false;
+  std::string reason = "not reached";
+  int iterations = 0;
+  int passes = 0;
+  // Estimated from the sketch: sketch-solve reads A once and so cannot measure them (docs/numerics.md).
+  std::optional<double> residual_norm, relative_residual, residual_excess_estimate;
+  std::optional<double> condition_estimate;
+  std::optional<std::int64_t> rank;
+  std::optional<double> x_norm;
+};
+
+struct Report {
+  std::string status = "internal_error";
+  int exit_code = 1;
+  std::string message;  // of the error, empty when solved
+  std::string command_line;
+  std::optional<ProblemShape> shape;
+  SourceInfo source;
+  std::optional<SketchSpec> sketch;
+  std::string scaling = "none";
+  std::optional<Plan> plan;
+  std::string backend, reduce_library;
+  SolverOutcome solver;
+  std::int64_t bytes_read = 0;  // all ranks
+  std::vector<std::string> warnings;
+  // Collected from all ranks by gather_ranks, on rank 0.
+  struct Rank {
+    int rank = 0;
+    std::string host, device, uuid;
+  };
+  std::vector<Rank> ranks;
+  int nodes = 1;
+  std::vector<double> phase_seconds;  // (ranks, kPhases)
+};
+
+/// Collective: brings every rank's device and phase times into rank 0's report.
+void gather_ranks(Report& report, const Communicator& comm, const std::string& device, const std::string& uuid,
+                  const PhaseTimer& timer);
+
+/// Strict JSON, indented. A value that is not known is null, and `warnings` says why.
+std::string to_json(const Report& report);
+
+/// What belongs to x in its file: tool, command line, problem, sketch.
+std::string provenance_json(const Report& report);
+
+}  // namespace tallsketch

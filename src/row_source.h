@@ -1,0 +1,37 @@
+// RowSource: where rows of [A | b] come from. A new kind of input is a new RowSource.
+// Made by the drivers, read by row_pass and locate_non_finite. One thread a rank calls it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/plan.h"
+#include "src/row_range.h"
+
+namespace tallsketch {
+
+/// How the source is stored, for the report and the log.
+struct SourceInfo {
+  std::vector<std::string> files;
+  std::string a_name, b_name;
+  std::string dtype;   // of A, as stored: "float32", "float64 big-endian", ...
+  std::string layout;  // "contiguous", "chunked (2048 x 121), deflate, shuffle", "synthetic"
+  std::string io_mode;
+  std::vector<std::string> warnings;
+};
+
+class RowSource {
+ public:
+  virtual ~RowSource() = default;
+  virtual const ProblemShape& shape() const = 0;
+  virtual const SourceInfo& info() const = 0;
+
+  /// Reads rows of A and b. Local: no communication, so ranks may read different numbers of rows, or none.
+  /// a       out (rows, n) row-major, element type shape().a_type, native byte order
+  /// b       out (rows, r) row-major float64, exact for every stored type
+  /// Errors  kInput, naming file and dataset
+  virtual void read(RowRange rows, void* a, double* b) = 0;
+};
+
+}  // namespace tallsketch

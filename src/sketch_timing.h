@@ -1,0 +1,33 @@
+// SketchTiming: what `bench sketch` measures for one shape, on one rank, and the two functions that measure it.
+// Called through Backend::time_sketch by drivers/bench_sketch.cpp.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "kernels/sketch_spec.h"
+
+namespace tallsketch {
+
+/// Seconds, medians over the repeats of one run. The floor is a read-only pass over the same A by the same hardware.
+struct SketchTiming {
+  double floor = 0;
+  double complete = 0;                      // map + clearing + application
+  std::optional<double> map, clear, apply;  // where they can be told apart
+};
+
+inline double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// A (m, n) FP32 in host memory, `threads` threads.
+SketchTiming time_host_sketch(const SketchSpec& spec, std::int64_t m, std::int64_t n, int repeats, int threads);
+
+/// A (m, n) FP32 in memory of the current device.
+SketchTiming time_cuda_sketch(const SketchSpec& spec, std::int64_t m, std::int64_t n, int repeats);
+
+}  // namespace tallsketch

@@ -1,0 +1,147 @@
+#include "src/solver.h"
+
+#include <cmath>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "src/communicator.h"
+#include "src/error.h"
+#include "src/non_finite.h"
+#include "src/progress.h"
+#include "src/reduced_solver.h"
+#include "src/row_pass.h"
+#include "src/watchdog.h"
+
+namespace tallsketch {
+
+namespace {
+
+/// A rank that waits for a slower one is not stuck: a pass is expected to run at least this fast.
+constexpr double kSlowestRead = 0.2e9;  // bytes/s
+constexpr double kSlowestFactor = 1e9;  // operations/s
+
+Plan plan_together(const SketchOptions& options, std::uint64_t chunk_rows, const RowSource& source, Backend& backend,
+                   const SolveContext& context, Report& report) {
+  const ProblemShape& shape = source.shape();
+  report.shape = shape;
+  report.source = source.info();
+  report.sketch = make_sketch_spec(shape, options);
+  PlanLimits limits;
+  limits.cuda = std::string(backend.name()) == "cuda";
+  limits.memory_bytes = context.comm.min(backend.free_memory());
+  limits.scratch_bytes = context.comm.max(backend.scratch_bytes(*report.sketch, shape));
+  limits.chunk_rows = static_cast<std::int64_t>(chunk_rows);
+  report.plan = make_plan(shape, *report.sketch, context.comm.size(), limits);
+  return *report.plan;
+}
+
+/// One pass: every row of this rank goes from the source to the backend. Returns ||b||^2 of these rows.
+double sketch_rows(const SketchJob& job, RowSource& source, Backend& backend, const SolveContext& context) {
+  const std::int64_t row_bytes = job.shape.n * element_size(job.shape.a_type);
+  double b_squared = 0;
+  for_each_chunk(job.rows, job.plan.chunk_rows, [&](RowRange rows) {
+    ChunkBuffer& chunk = backend.next_buffer();
+    chunk.rows = rows;
+    context.timer.time(Phase::kRead, [&] { source.read(rows, chunk.a, chunk.b); });
+    for (std::int64_t i = 0; i < rows.size() * job.shape.r; ++i) b_squared += chunk.b[i] * chunk.b[i];
+    backend.upload(chunk);
+    context.watchdog.touch();
+    const auto done = static_cast<double>(rows.end - job.rows.begin);
+    context.progress.fraction("sketch", done / static_cast<double>(job.rows.size()),
+                              done * static_cast<double>(row_bytes));
+  });
+  return b_squared;
+}
+
+std::string column_list(const std::vector<std::int64_t>& columns) {
+  constexpr std::size_t kMost = 20;
+  std::string list;
+  for (std::size_t i = 0; i < std::min(kMost, columns.size()); ++i)
+    list += fmt::format("{}{}", i ? ", " : "", columns[i]);
+  if (columns.size() > kMost) list += fmt::format(" and {} more", columns.size() - kMost);
+  return list;
+}
+
+void require_full_rank(const ReducedSolution& solution, std::int64_t n) {
+  require(
+      solution.rank == n, ErrorKind::kRankDeficient,
+      fmt::format("A has numerical rank {} of {} at the precision of an FP32 sketch; column{} {} (0-based) {} zero or "
+                  "depend{} on earlier ones; leave {} out",
+                  solution.rank, n, solution.dependent.size() == 1 ? "" : "s", column_list(solution.dependent),
+                  solution.dependent.size() == 1 ? "is" : "are", solution.dependent.size() == 1 ? "s" : "",
+                  solution.dependent.size() == 1 ? "it" : "them"));
+}
+
+/// Residual figures that the sketch alone can give. With r* the best residual: the sketched minimum is about
+/// sqrt(1 - n/d) ||r*||, and the sketched solution's residual about ||r*|| / sqrt(1 - n/d) (docs/numerics.md).
+void estimate_quality(const ReducedSolution& solution, double b_squared, SolverOutcome& outcome, const SketchSpec& spec,
+                      std::int64_t n) {
+  const double shrink = 1 - static_cast<double>(n) / static_cast<double>(spec.d);
+  double sketched = 0, x_squared = 0;
+  for (const double residual : solution.sketched_residual) sketched += residual * residual;
+  for (const double x : solution.x) x_squared += x * x;
+  outcome.residual_norm = std::sqrt(sketched) / shrink;
+  outcome.relative_residual = b_squared > 0 ? *outcome.residual_norm / std::sqrt(b_squared) : 0.0;
+  outcome.residual_excess_estimate = 1 / std::sqrt(shrink) - 1;
+  outcome.x_norm = std::sqrt(x_squared);
+  outcome.converged = true;
+  outcome.reason = "sketch-solve: one pass, as asked";
+}
+
+}  // namespace
+
+std::vector<double> solve(const SketchOptions& options, std::uint64_t chunk_rows, RowSource& source, Backend& backend,
+                          const SolveContext& context, Report& report) {
+  const Communicator& comm = context.comm;
+  const ProblemShape& shape = source.shape();
+
+  // Plan first: sizes and memory decide everything before a row is read.
+  const Plan plan = plan_together(options, chunk_rows, source, backend, context, report);
+  const SketchSpec& spec = *report.sketch;
+  const SketchJob job{spec, shape, plan, plan.rank_rows[static_cast<std::size_t>(comm.rank())], options.scaling};
+  context.progress.line(fmt::format("sketch: sparsestack, {} hash, d = {}, zeta = {}, {}, seed {}", to_word(spec.hash),
+                                    spec.d, spec.zeta, to_word(spec.precision), spec.seed));
+  context.progress.line("plan: " + describe(plan, shape));
+
+  // One pass: every rank adds S_p [A_p | b_p] of its rows to its own sketch.
+  const std::int64_t slab_bytes = plan.rank_rows.front().size() * shape.n * element_size(shape.a_type);
+  context.watchdog.enter("sketch", static_cast<double>(slab_bytes) / kSlowestRead);
+  double b_squared = 0;
+  comm.together([&] {
+    backend.begin(job);
+    b_squared = sketch_rows(job, source, backend, context);
+  });
+  backend.exchange();
+  comm.together([&] { backend.sketch(); });
+  b_squared = comm.sum(b_squared);
+  report.solver.passes = 1;
+  report.bytes_read = source.shape().m * (shape.n * element_size(shape.a_type));
+
+  // All-reduce: S [A | b], d x (n + r), on every rank.
+  context.watchdog.enter("reduce");
+  backend.reduce();
+  if (!backend.sketch_is_finite()) {
+    context.watchdog.enter("locate non-finite values", static_cast<double>(slab_bytes) / kSlowestRead);
+    throw_if_non_finite(source, job.rows, plan.chunk_rows, comm);
+    throw Error(ErrorKind::kNonFinite, fmt::format("all entries of A and b are finite but their {} sketch overflowed; "
+                                                   "scale the data down, or use --precision fp32 with --scaling auto",
+                                                   to_word(spec.precision)));
+  }
+
+  // Rank 0: QR of the sketch, then R11 x = R12.
+  const auto cols = static_cast<double>(shape.n + shape.r);
+  context.watchdog.enter("factor", 2 * static_cast<double>(spec.d) * cols * cols / kSlowestFactor);
+  ReducedSolution solution;
+  comm.together([&] {
+    if (!comm.is_root()) return;
+    context.timer.time(Phase::kFactor, [&] { solution = solve_reduced(backend.factor(), spec.d); });
+    report.solver.rank = solution.rank;
+    report.solver.condition_estimate = solution.condition;
+    require_full_rank(solution, shape.n);
+    estimate_quality(solution, b_squared, report.solver, spec, shape.n);
+  });
+  return solution.x;
+}
+
+}  // namespace tallsketch

@@ -1,0 +1,160 @@
+#include "src/synthetic_source.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <Random123/boxmuller.hpp>
+
+#include "kernels/half.h"
+#include "kernels/philox.h"
+#include "src/error.h"
+
+namespace tallsketch {
+
+namespace {
+
+/// out[j] = g for j in [0, count), from counters (index, purpose, j / 4): Box-Muller of Random123.
+void normals(std::uint64_t seed, std::int64_t index, DrawPurpose purpose, std::int64_t count, double* out) {
+  for (std::int64_t j = 0; j < count; j += 4) {
+    const RandomWords words = random_words(seed, index, purpose, static_cast<std::uint32_t>(j / 4));
+    const r123::float2 first = r123::boxmuller(words.word[0], words.word[1]);
+    const r123::float2 second = r123::boxmuller(words.word[2], words.word[3]);
+    const double four[4] = {first.x, first.y, second.x, second.y};
+    std::copy_n(four, std::min<std::int64_t>(4, count - j), out + j);
+  }
+}
+
+constexpr double kCoherentTail = 1e-3;  // paper F, range study
+constexpr double kLowRankNoise = 1e-5;  // paper B, Gram task
+
+}  // namespace
+
+SyntheticSource::SyntheticSource(const SyntheticProblem& problem) : problem_(problem) {
+  const std::map<std::string, Kind> kinds = {{"gaussian", Kind::kGaussian},
+                                             {"coherent", Kind::kCoherent},
+                                             {"coordinate", Kind::kCoordinate},
+                                             {"lowrank", Kind::kLowRank},
+                                             {"illcond", Kind::kIllConditioned}};
+  const std::int64_t m = problem.m, n = problem.n;
+  require(kinds.contains(problem.kind), ErrorKind::kUsage, fmt::format("--kind {} is not known", problem.kind));
+  kind_ = kinds.at(problem.kind);
+  require(n > 0 && m >= n, ErrorKind::kUsage,
+          fmt::format("--rows {} --cols {}: at least as many rows as columns, and one column, are needed", m, n));
+  require(m <= (std::int64_t{1} << 48) && n <= (std::int64_t{1} << 24), ErrorKind::kUsage,
+          fmt::format("--rows {} --cols {}: at most 2^48 rows and 2^24 columns", m, n));
+  shape_ = {m, n, 1, problem.type};
+  info_ = {{"synthetic"}, problem.kind, "b", "synthetic", "synthetic", "computed", {}};
+
+  x_true_.resize(static_cast<std::size_t>(n));
+  normals(problem.seed, 0, DrawPurpose::kVectors, n, x_true_.data());
+  for (double& x : x_true_) x /= std::sqrt(static_cast<double>(n));
+
+  if (kind_ == Kind::kLowRank) {
+    basis_.resize(static_cast<std::size_t>(problem.rank * n));
+    for (std::int64_t k = 0; k < problem.rank; ++k) {
+      normals(problem.seed, 1 + k, DrawPurpose::kVectors, n, basis_.data() + k * n);
+    }
+    for (double& v : basis_) v /= std::sqrt(static_cast<double>(problem.rank));
+  }
+  if (kind_ == Kind::kIllConditioned) {
+    basis_.resize(static_cast<std::size_t>(2 * n));
+    for (std::int64_t k = 0; k < 2; ++k) {
+      double* u = basis_.data() + k * n;
+      normals(problem.seed, 1 + k, DrawPurpose::kVectors, n, u);
+      const double norm = std::sqrt(std::inner_product(u, u + n, u, 0.0));
+      for (std::int64_t j = 0; j < n; ++j) u[j] /= norm;
+    }
+    for (std::int64_t j = 0; j < n; ++j) {
+      const double fraction = n == 1 ? 0 : static_cast<double>(j) / static_cast<double>(n - 1);
+      singular_values_.push_back(std::pow(problem.cond, -fraction));
+    }
+  }
+  if (kind_ == Kind::kCoherent) {  // rows are permuted by i -> multiplier * i mod m; coprime, near the golden ratio
+    row_multiplier_ = std::max<std::int64_t>(1, static_cast<std::int64_t>(0.6180339887 * static_cast<double>(m)));
+    while (std::gcd(row_multiplier_, m) != 1) ++row_multiplier_;
+  }
+}
+
+std::int64_t SyntheticSource::permuted_row(std::int64_t row) const {
+  return static_cast<std::int64_t>(static_cast<__int128>(row) * row_multiplier_ % problem_.m);
+}
+
+void SyntheticSource::gaussian_row(std::int64_t row, double* out) const {
+  normals(problem_.seed, row, DrawPurpose::kMatrixEntries, problem_.n, out);
+}
+
+void SyntheticSource::fill_row(std::int64_t row, double* out, double* scratch) const {
+  const std::int64_t n = problem_.n;
+  switch (kind_) {
+    case Kind::kGaussian: gaussian_row(row, out); return;
+    case Kind::kCoherent:
+    case Kind::kCoordinate: {
+      const std::int64_t source = kind_ == Kind::kCoherent ? permuted_row(row) : row;
+      if (kind_ == Kind::kCoherent && source >= n) {
+        gaussian_row(row, out);
+        for (std::int64_t j = 0; j < n; ++j) out[j] *= kCoherentTail;
+      } else {
+        std::fill_n(out, n, 0.0);
+        if (source < n) out[source] = 1;
+      }
+      return;
+    }
+    case Kind::kLowRank: {
+      gaussian_row(row, out);
+      for (std::int64_t j = 0; j < n; ++j) out[j] *= kLowRankNoise;
+      normals(problem_.seed ^ 0x9e3779b97f4a7c15U, row, DrawPurpose::kMatrixEntries, problem_.rank, scratch);
+      for (std::int64_t k = 0; k < problem_.rank; ++k) {
+        const double* v = basis_.data() + k * n;
+        for (std::int64_t j = 0; j < n; ++j) out[j] += scratch[k] * v[j];
+      }
+      return;
+    }
+    case Kind::kIllConditioned: {
+      gaussian_row(row, out);
+      for (std::int64_t j = 0; j < n; ++j) out[j] *= singular_values_[static_cast<std::size_t>(j)];
+      for (int reflection = 0; reflection < 2; ++reflection) {
+        const double* u = basis_.data() + reflection * n;
+        const double twice = 2 * std::inner_product(out, out + n, u, 0.0);
+        for (std::int64_t j = 0; j < n; ++j) out[j] -= twice * u[j];
+      }
+      return;
+    }
+  }
+}
+
+void SyntheticSource::read(RowRange rows, void* a, double* b) {
+  const std::int64_t n = problem_.n;
+#pragma omp parallel
+  {
+    std::vector<double> row(static_cast<std::size_t>(n)), scratch(static_cast<std::size_t>(problem_.rank));
+#pragma omp for schedule(static)
+    for (std::int64_t i = 0; i < rows.size(); ++i) {
+      fill_row(rows.begin + i, row.data(), scratch.data());
+      double product = 0;
+      for (std::int64_t j = 0; j < n; ++j) {
+        double stored = row[static_cast<std::size_t>(j)];
+        if (problem_.type == ElementType::kFloat64) {
+          static_cast<double*>(a)[i * n + j] = stored;
+        } else if (problem_.type == ElementType::kFloat32) {
+          const auto value = static_cast<float>(stored);
+          static_cast<float*>(a)[i * n + j] = value;
+          stored = value;
+        } else {
+          const std::uint16_t value = double_to_half(stored);
+          static_cast<std::uint16_t*>(a)[i * n + j] = value;
+          stored = half_to_float(value);
+        }
+        product += stored * x_true_[static_cast<std::size_t>(j)];
+      }
+      double noise = 0;
+      normals(problem_.seed, rows.begin + i, DrawPurpose::kNoise, 1, &noise);
+      b[i] = product + problem_.noise * noise;
+    }
+  }
+}
+
+}  // namespace tallsketch

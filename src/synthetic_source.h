@@ -1,0 +1,57 @@
+// SyntheticSource: least-squares problems made row by row from counters, equal at any number of ranks and any chunking.
+// Made by the generate and bench drivers, and by tests.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/row_source.h"
+
+namespace tallsketch {
+
+struct SyntheticProblem {
+  std::string kind = "gaussian";  // gaussian, coherent, coordinate, lowrank, illcond
+  std::int64_t m = 0, n = 0;
+  ElementType type = ElementType::kFloat32;
+  double cond = 1e4;       // illcond
+  std::int64_t rank = 64;  // lowrank
+  double noise = 0.1;
+  std::uint64_t seed = 0;
+};
+
+/// Kinds, with g standard normal numbers of their own:
+///   gaussian    A_ij = g
+///   coherent    a permutation of the rows of [I_n; 1e-3 G]: a few rows carry everything
+///   coordinate  [I_n; 0], rows in order
+///   lowrank     U V / sqrt(rank) + 1e-5 G with Gaussian U (m, rank), V (rank, n)
+///   illcond     G diag(1 .. 1/cond, logarithmic) H with H orthogonal (two Householder reflections)
+/// x_true = g / sqrt(n);  b = A x_true + noise g, with A as stored (rounded to its type), in FP64.
+class SyntheticSource final : public RowSource {
+ public:
+  /// Errors: kUsage for sizes that make no problem.
+  explicit SyntheticSource(const SyntheticProblem& problem);
+
+  const ProblemShape& shape() const override { return shape_; }
+  const SourceInfo& info() const override { return info_; }
+  void read(RowRange rows, void* a, double* b) override;
+  const std::vector<double>& x_true() const { return x_true_; }
+
+ private:
+  enum class Kind { kGaussian, kCoherent, kCoordinate, kLowRank, kIllConditioned };
+
+  void fill_row(std::int64_t row, double* out, double* scratch) const;
+  void gaussian_row(std::int64_t row, double* out) const;
+  std::int64_t permuted_row(std::int64_t row) const;
+
+  SyntheticProblem problem_;
+  Kind kind_ = Kind::kGaussian;
+  ProblemShape shape_;
+  SourceInfo info_;
+  std::vector<double> x_true_;
+  std::vector<double> basis_;            // lowrank: V (rank, n); illcond: two unit vectors (2, n)
+  std::vector<double> singular_values_;  // illcond
+  std::int64_t row_multiplier_ = 1;
+};
+
+}  // namespace tallsketch

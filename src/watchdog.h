@@ -1,0 +1,42 @@
+// Watchdog: one thread a rank that ends the process with exit code 8 when a stage outlasts its deadline.
+// A blocking MPI collective cannot time out by itself; without this, one lost rank leaves the others waiting for ever.
+// Made by the drivers; each stage of the solver announces itself.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace tallsketch {
+
+class Watchdog {
+ public:
+  /// timeout  seconds a stage may take beyond its own estimate; <= 0 switches the watchdog off
+  /// who      "rank 3 on host" for the message
+  Watchdog(double timeout, std::string who);
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+  /// The current stage is `name`, and overdue after timeout + 3 x estimate seconds from now.
+  void enter(const std::string& name, double estimate = 0);
+  /// The current stage has made progress: its deadline starts anew.
+  void touch();
+
+ private:
+  void watch();
+
+  double timeout_;
+  std::string who_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string stage_ = "start";
+  double allowance_ = 0;
+  std::chrono::steady_clock::time_point deadline_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace tallsketch
