@@ -1,0 +1,272 @@
+// The backend contract, on the host (mpi.backend) and on GPUs (cuda.backend): the same sketch bit for bit as the dense
+// oracle at any number of ranks and any chunking, and x as FP64 LAPACK computes it from that sketch.
+#include <cmath>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include <lapacke.h>
+
+#include "kernels/sketch_rule.h"
+#include "src/backend.h"
+#include "src/communicator.h"
+#include "src/error.h"
+#include "src/progress.h"
+#include "src/row_pass.h"
+#include "src/solver.h"
+#include "src/synthetic_source.h"
+#include "src/watchdog.h"
+#include "tests/support/exact_source.h"
+#include "tests/support/mpi_check.h"
+#include "tests/support/oracle.h"
+
+using namespace tallsketch;
+
+namespace {
+
+bool on_gpus() { return std::getenv("TALLSKETCH_TEST_DEVICES") != nullptr; }
+
+RunOptions run_options() {
+  RunOptions options;
+  options.backend = on_gpus() ? BackendChoice::kCuda : BackendChoice::kHost;
+  options.timeout = 60;
+  return options;
+}
+
+/// The reduced sketch of the source on every rank, read in chunks of chunk_rows rows.
+std::vector<float> sketch_by_backend(RowSource& source, const SketchSpec& spec, std::int64_t chunk_rows,
+                                     Backend& backend, const Communicator& comm, bool resident,
+                                     ScalingChoice scaling = ScalingChoice::kAuto) {
+  PlanLimits limits;
+  limits.chunk_rows = chunk_rows;
+  Plan plan = make_plan(source.shape(), spec, comm.size(), limits);
+  plan.residency = resident ? Residency::kDevice : Residency::kFile;
+  const RowRange mine = plan.rank_rows[static_cast<std::size_t>(comm.rank())];
+  backend.begin({spec, source.shape(), plan, mine, scaling});
+  for_each_chunk(mine, plan.chunk_rows, [&](RowRange rows) {
+    ChunkBuffer& chunk = backend.next_buffer();
+    chunk.rows = rows;
+    source.read(rows, chunk.a, chunk.b);
+    backend.upload(chunk);
+  });
+  backend.exchange();
+  backend.sketch();
+  backend.reduce();
+  return backend.sketch_copy();
+}
+
+std::vector<double> oracle_of(RowSource& source, const SketchSpec& spec) {
+  const ProblemShape& shape = source.shape();
+  std::vector<char> a(static_cast<std::size_t>(shape.m * shape.n * element_size(shape.a_type)));
+  std::vector<double> b(static_cast<std::size_t>(shape.m * shape.r));
+  source.read({0, shape.m}, a.data(), b.data());
+  return oracle_sketch(spec, {a.data(), shape.m, shape.n, shape.n, shape.a_type, 0},
+                       {b.data(), shape.m, shape.r, shape.r, ElementType::kFloat64, 0});
+}
+
+bool equal_bits(const std::vector<float>& sketch, const std::vector<double>& oracle) {
+  if (sketch.size() != oracle.size()) return false;
+  for (std::size_t i = 0; i < sketch.size(); ++i) {
+    if (static_cast<double>(sketch[i]) != oracle[i]) return false;
+  }
+  return true;
+}
+
+SketchSpec spec_of(SketchHash hash, std::int64_t d, int zeta, std::uint64_t seed = 11) {
+  SketchSpec spec;
+  spec.hash = hash;
+  spec.d = d;
+  spec.zeta = zeta;
+  spec.seed = seed;
+  spec.batch_rows = batch_rows_for(d, zeta);
+  return spec;
+}
+
+struct World {
+  Communicator comm{MPI_COMM_WORLD};
+  PhaseTimer timer;
+  std::unique_ptr<Backend> backend = make_backend(run_options(), comm, timer);
+};
+
+}  // namespace
+
+TEST_CASE("A backend's sketch of integers equals the oracle bit for bit at any chunking and residency") {
+  World world;
+  for (const auto& [m, n, r] : {std::tuple<std::int64_t, std::int64_t, std::int64_t>{5003, 37, 1},
+                                {3, 2, 1},
+                                {1537, 1, 2},
+                                {2049, 64, 3},
+                                {513, 129, 1}}) {
+    for (const SketchHash hash : {SketchHash::kPermuted, SketchHash::kIndependent}) {
+      for (const int zeta : {1, 4, 9}) {
+        const std::int64_t d = hash == SketchHash::kPermuted ? zeta * ((2 * n + zeta) / zeta + 1) : 2 * n + zeta + 1;
+        const SketchSpec spec = spec_of(hash, d, zeta);
+        ExactSource source(m, n, r, ElementType::kFloat32);
+        const std::vector<double> oracle = oracle_of(source, spec);
+        for (const std::int64_t chunk : {std::int64_t{1000000}, std::int64_t{777}}) {
+          for (const bool resident : {false, true}) {
+            if (resident && !on_gpus()) continue;
+            INFO("m " << m << " n " << n << " r " << r << " zeta " << zeta << " d " << d << " chunk " << chunk);
+            MPI_REQUIRE(
+                equal_bits(sketch_by_backend(source, spec, chunk, *world.backend, world.comm, resident), oracle));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("A backend reads float64 and float16 rows as it reads float32 rows") {
+  World world;
+  const SketchSpec spec = spec_of(SketchHash::kPermuted, 64, 4);
+  ExactSource narrow(3001, 21, 1, ElementType::kFloat32);
+  const std::vector<double> oracle = oracle_of(narrow, spec);
+  for (const ElementType type : {ElementType::kFloat64, ElementType::kFloat16}) {
+    ExactSource source(3001, 21, 1, type);
+    INFO("type " << static_cast<int>(type));
+    MPI_REQUIRE(equal_bits(sketch_by_backend(source, spec, 400, *world.backend, world.comm, on_gpus()), oracle));
+  }
+}
+
+TEST_CASE("More ranks than batches leave ranks without rows and the sketch unchanged") {
+  World world;
+  const SketchSpec spec = spec_of(SketchHash::kPermuted, 16, 4);  // T = 512: all rows on rank 0
+  ExactSource source(3, 2, 1, ElementType::kFloat32);
+  MPI_REQUIRE(
+      equal_bits(sketch_by_backend(source, spec, 2, *world.backend, world.comm, false), oracle_of(source, spec)));
+}
+
+TEST_CASE("The sketch of real numbers is the oracle's to rounding, and equal bit for bit in a second run on the host") {
+  World world;
+  SyntheticSource source({.kind = "gaussian", .m = 20000, .n = 50, .seed = 5});
+  const SketchSpec spec = spec_of(SketchHash::kPermuted, 128, 4);
+  const std::vector<double> oracle = oracle_of(source, spec);
+  const std::vector<float> first = sketch_by_backend(source, spec, 3000, *world.backend, world.comm, on_gpus());
+  double worst = 0;
+  for (std::size_t i = 0; i < oracle.size(); ++i) worst = std::max(worst, std::fabs(first[i] - oracle[i]));
+  // A bucket sums m zeta / d = 625 numbers of size 1: sqrt(625) = 25, with 625 roundings of at most 2^-24 of it each.
+  MPI_REQUIRE(worst < 625 * 25 * 6e-8);
+  const std::vector<float> second = sketch_by_backend(source, spec, 3000, *world.backend, world.comm, on_gpus());
+  if (!on_gpus()) MPI_REQUIRE(first == second);
+}
+
+TEST_CASE("x of a solve is the least-squares solution of the sketched problem in FP64, whatever the number of ranks") {
+  World world;
+  SyntheticSource source({.kind = "gaussian", .m = 9000, .n = 40, .noise = 0.5, .seed = 3});
+  Watchdog watchdog(60, "test");
+  Progress silent(nullptr);
+  Report report;
+  const std::vector<double> x =
+      solve(SketchOptions{}, 1000, source, *world.backend, {world.comm, watchdog, silent, world.timer}, report);
+  MPI_REQUIRE(report.sketch && report.sketch->d == 128);
+  const SketchSpec& spec = *report.sketch;
+  std::vector<double> sketch = oracle_of(source, spec);  // (d, n + 1)
+  const auto d = static_cast<int>(spec.d);
+  std::vector<double> matrix, rhs;
+  for (int i = 0; i < d; ++i) {
+    matrix.insert(matrix.end(), sketch.begin() + i * 41, sketch.begin() + i * 41 + 40);
+    rhs.push_back(sketch[static_cast<std::size_t>(i * 41 + 40)]);
+  }
+  const int info = LAPACKE_dgels(LAPACK_ROW_MAJOR, 'N', d, 40, 1, matrix.data(), 40, rhs.data(), 1);
+  MPI_REQUIRE(info == 0);
+  bool near = true;
+  double error = 0, norm = 0;
+  if (world.comm.is_root()) {
+    for (std::size_t j = 0; j < 40; ++j) {
+      error += (x[j] - rhs[j]) * (x[j] - rhs[j]);
+      norm += rhs[j] * rhs[j];
+    }
+    // FP32 sketch and QR: a few units of 2^-24, times the condition (about 5) and sqrt(n).
+    near = std::sqrt(error / norm) < 40 * 5 * 6e-8 * std::sqrt(40.0);
+    INFO("relative difference " << std::sqrt(error / norm));
+    CHECK(near);
+  }
+  MPI_REQUIRE(near);
+  if (world.comm.is_root()) CHECK(*report.solver.rank == 40);
+}
+
+TEST_CASE("Dependent and zero columns end the solve with kind rank deficient on every rank, naming them") {
+  World world;
+  class Dependent final : public RowSource {
+   public:
+    Dependent() : shape_{4000, 4, 1, ElementType::kFloat32} { info_.a_name = "/A"; }
+    const ProblemShape& shape() const override { return shape_; }
+    const SourceInfo& info() const override { return info_; }
+    void read(RowRange rows, void* a, double* b) override {
+      auto* out = static_cast<float*>(a);
+      for (std::int64_t i = 0; i < rows.size(); ++i) {
+        const auto u = static_cast<float>(exact_entry(rows.begin + i, 0)),
+                   v = static_cast<float>(exact_entry(rows.begin + i, 1));
+        out[4 * i] = u;
+        out[4 * i + 1] = 0;
+        out[4 * i + 2] = v;
+        out[4 * i + 3] = u - 2 * v;
+        b[i] = exact_entry(rows.begin + i, 9);
+      }
+    }
+
+   private:
+    ProblemShape shape_;
+    SourceInfo info_;
+  } source;
+  Watchdog watchdog(60, "test");
+  Progress silent(nullptr);
+  Report report;
+  std::string message;
+  int code = 0;
+  try {
+    solve(SketchOptions{}, 0, source, *world.backend, {world.comm, watchdog, silent, world.timer}, report);
+  } catch (const Error& e) {
+    code = e.exit_code();
+    message = e.what();
+  }
+  INFO(message);
+  MPI_REQUIRE(code == 5);
+  MPI_REQUIRE(message.find("rank 2 of 4") != std::string::npos);
+  MPI_REQUIRE(message.find("columns 1, 3 ") != std::string::npos);
+}
+
+TEST_CASE("A NaN on the last rank ends the solve with kind non-finite on every rank, with dataset, count and place") {
+  World world;
+  class WithNan final : public RowSource {
+   public:
+    explicit WithNan(bool in_a) : shape_{3000, 5, 1, ElementType::kFloat32}, in_a_(in_a) {
+      info_ = {{"f.h5"}, "/A", "/b", "float32", "made", "computed", {}};
+    }
+    const ProblemShape& shape() const override { return shape_; }
+    const SourceInfo& info() const override { return info_; }
+    void read(RowRange rows, void* a, double* b) override {
+      auto* out = static_cast<float*>(a);
+      for (std::int64_t i = 0; i < rows.size(); ++i) {
+        const std::int64_t row = rows.begin + i;
+        for (std::int64_t j = 0; j < 5; ++j) out[5 * i + j] = static_cast<float>(exact_entry(row, j));
+        b[i] = 1;
+        if (in_a_ && row >= 2998) out[5 * i + 3] = std::nanf("");
+        if (!in_a_ && row == 7) b[i] = INFINITY;
+      }
+    }
+
+   private:
+    ProblemShape shape_;
+    SourceInfo info_;
+    bool in_a_;
+  };
+  for (const bool in_a : {true, false}) {
+    WithNan source(in_a);
+    Watchdog watchdog(60, "test");
+    Progress silent(nullptr);
+    Report report;
+    std::string message;
+    int code = 0;
+    try {
+      solve(SketchOptions{}, 400, source, *world.backend, {world.comm, watchdog, silent, world.timer}, report);
+    } catch (const Error& e) {
+      code = e.exit_code();
+      message = e.what();
+    }
+    INFO(message);
+    MPI_REQUIRE(code == 4);
+    MPI_REQUIRE(message.find(in_a ? "A has 2 non-finite" : "b has 1 non-finite") != std::string::npos);
+    MPI_REQUIRE(message.find(in_a ? "row 2998, column 3" : "row 7, column 0") != std::string::npos);
+  }
+}
