@@ -32,7 +32,7 @@ void print_result(const Backend& backend, const SketchSpec& spec, std::int64_t m
                                        {"family", to_word(spec.family)},
                                        {"hash", to_word(spec.hash)},
                                        {"precision", to_word(spec.precision)},
-                                       {"kernel", std::string(backend.name()) == "cuda" ? "scatter" : "host"},
+                                       {"kernel", timing.kernel},
                                        {"m", m},
                                        {"n", n},
                                        {"d", spec.d},
@@ -46,12 +46,12 @@ void print_result(const Backend& backend, const SketchSpec& spec, std::int64_t m
                                        {"floors", timing.complete / timing.floor}};
   std::fputs((line.dump() + "\n").c_str(), stdout);
   std::fflush(stdout);
-  std::fputs(
-      fmt::format("{:>11} {:>6} {:>6} {:>4} {:>11} {:>5} {:>10.2f} {:>12.3f} {:>7.2f}\n", m, n, spec.d, spec.zeta,
-                  to_word(spec.hash), to_word(spec.precision), static_cast<double>(m * n * 4) / timing.floor / 1e9,
-                  1e3 * timing.complete, timing.complete / timing.floor)
-          .c_str(),
-      stderr);
+  std::fputs(fmt::format("{:>11} {:>6} {:>6} {:>4} {:>11} {:>5} {:>7} {:>10.2f} {:>12.3f} {:>7.2f}\n", m, n, spec.d,
+                         spec.zeta, to_word(spec.hash), to_word(spec.precision), timing.kernel,
+                         static_cast<double>(m * n * 4) / timing.floor / 1e9, 1e3 * timing.complete,
+                         timing.complete / timing.floor)
+                 .c_str(),
+             stderr);
 }
 
 }  // namespace
@@ -62,8 +62,8 @@ int run_bench_sketch(const BenchSketchOptions& options, const Communicator& comm
   Watchdog watchdog(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()));
   PhaseTimer timer;
   const auto backend = make_backend(options.run, comm, timer);
-  std::fputs(fmt::format("{:>11} {:>6} {:>6} {:>4} {:>11} {:>5} {:>10} {:>12} {:>7}   on {}\n", "m", "n", "d", "zeta",
-                         "hash", "prec", "floor GB/s", "complete ms", "floors", backend->device())
+  std::fputs(fmt::format("{:>11} {:>6} {:>6} {:>4} {:>11} {:>5} {:>7} {:>10} {:>12} {:>7}   on {}\n", "m", "n", "d",
+                         "zeta", "hash", "prec", "kernel", "floor GB/s", "complete ms", "floors", backend->device())
                  .c_str(),
              stderr);
   for (const std::int64_t n : options.cols) {
@@ -73,16 +73,21 @@ int run_bench_sketch(const BenchSketchOptions& options, const Communicator& comm
       for (const int zeta : options.zeta) {
         for (const std::string& hash : options.hash) {
           for (const std::string& precision : options.precision) {
-            watchdog.enter("bench sketch");
-            SketchOptions sketch;
-            sketch.oversample = fmt::format("{}", oversample);
-            sketch.zeta = zeta;
-            sketch.hash = hash == "permuted" ? SketchHash::kPermuted : SketchHash::kIndependent;
-            sketch.precision = precision == "fp32" ? SketchPrecision::kFp32 : SketchPrecision::kFp16;
-            const SketchSpec spec = make_sketch_spec({m, n, 0, ElementType::kFloat32}, sketch);
-            require(m >= spec.batch_rows, ErrorKind::kUsage,
-                    fmt::format("--bytes {} with n = {} leaves {} rows; raise --bytes", options.bytes, n, m));
-            print_result(*backend, spec, m, n, backend->time_sketch(spec, m, n, options.repeats));
+            for (const std::string& kernel : options.kernel) {
+              watchdog.enter("bench sketch");
+              SketchOptions sketch;
+              sketch.oversample = fmt::format("{}", oversample);
+              sketch.zeta = zeta;
+              sketch.hash = hash == "permuted" ? SketchHash::kPermuted : SketchHash::kIndependent;
+              sketch.precision = precision == "fp32" ? SketchPrecision::kFp32 : SketchPrecision::kFp16;
+              const SketchSpec spec = make_sketch_spec({m, n, 0, ElementType::kFloat32}, sketch);
+              require(m >= spec.batch_rows, ErrorKind::kUsage,
+                      fmt::format("--bytes {} with n = {} leaves {} rows; raise --bytes", options.bytes, n, m));
+              const KernelChoice choice = kernel == "strip"     ? KernelChoice::kStrip
+                                          : kernel == "scatter" ? KernelChoice::kScatter
+                                                                : KernelChoice::kAuto;
+              print_result(*backend, spec, m, n, backend->time_sketch(spec, m, n, options.repeats, choice));
+            }
           }
         }
       }

@@ -89,8 +89,8 @@ class RowWriter {
     }
   }
   void finish() {
-    require(::fsync(descriptor_) == 0, ErrorKind::kOutput,
-            fmt::format("cannot write '{}': {}", path_, std::strerror(errno)));
+    const bool synced = ::fsync(descriptor_) == 0;  // errno is read after it, which one call would not ensure
+    require(synced, ErrorKind::kOutput, fmt::format("cannot write '{}': {}", path_, std::strerror(errno)));
   }
 
  private:
@@ -114,6 +114,7 @@ void write_shard(SyntheticSource& source, RowRange rows, const std::string& path
   comm.together([&] {
     if (!comm.is_root()) return;
     file = std::make_unique<AtomicFile>(path);
+    file->require_space(rows.size() * (source.shape().n + 1) * element_size(source.shape().a_type));
     temporary = file->temporary();
     offsets = create_problem_file(temporary, rows.size(), source.shape().n, source.shape().a_type, source.x_true(),
                                   provenance_text);
@@ -148,6 +149,8 @@ int run_generate(const GenerateOptions& options, const Communicator& comm) {
   Watchdog watchdog(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()));
   Progress progress(comm.is_root() && !options.run.quiet ? stdout : nullptr, options.run.verbose);
   SyntheticSource source(problem_of(options));
+  require(options.shards <= options.rows, ErrorKind::kUsage,
+          fmt::format("--shards {} for {} rows: every shard needs a row", options.shards, options.rows));
   const ProblemShape& shape = source.shape();
   const std::int64_t row_bytes = shape.n * element_size(shape.a_type);
   constexpr std::int64_t kChunkBytes = std::int64_t{32} << 20;

@@ -107,6 +107,8 @@ int run_solve(const SolveOptions& options, const Communicator& comm) {
   PhaseTimer timer;
   Report report;
   report.command_line = options.command_line;
+  report.size = comm.size();
+  report.nodes = comm.nodes();
   const std::string output = options.output.empty() ? default_output(options.input.files.front()) : options.output;
   std::unique_ptr<Backend> backend;
   std::optional<Error> failure;
@@ -115,11 +117,12 @@ int run_solve(const SolveOptions& options, const Communicator& comm) {
     try {
       progress.line(fmt::format("tallsketch {} ({}), {} rank{} on {} node{}", version_number(), version_git(),
                                 comm.size(), comm.size() == 1 ? "" : "s", comm.nodes(), comm.nodes() == 1 ? "" : "s"));
+      if (!options.run.ignore_launcher) check_launcher(comm.size(), process_environment());
       watchdog.enter("open");
+      const auto source = timer.time(Phase::kOpen, [&] { return open_hdf5_source(options.input, comm); });
       comm.together([&] {
         if (comm.is_root()) check_outputs(options, output);
       });
-      const auto source = timer.time(Phase::kOpen, [&] { return open_hdf5_source(options.input, comm); });
       const ProblemShape& shape = source->shape();
       progress.line(fmt::format("input: A {} x {} {}, {}, b with {} column{}, {} file{}, {}", shape.m, shape.n,
                                 source->info().dtype, source->info().layout, shape.r, shape.r == 1 ? "" : "s",

@@ -13,6 +13,7 @@
 #include "src/communicator.h"
 #include "src/error.h"
 #include "src/launch.h"
+#include "src/progress.h"
 #include "src/version.h"
 
 namespace tallsketch {
@@ -74,13 +75,15 @@ int run(int argc, char** argv, const Communicator& comm) {
     print_once(comm, stdout, version_text() + "\n");
     return 0;
   } catch (const CLI::ParseError& e) {
-    throw Error(ErrorKind::kUsage, fmt::format("{} (see tallsketch --help)", e.what()));
+    const auto unknown = app.remaining(true);
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{}{} (see tallsketch --help)", e.what(),
+                            unknown.empty() ? "" : fmt::format("; not understood: {}", fmt::join(unknown, " "))));
   }
 
-  const bool ignore = solve.run.ignore_launcher || generate.run.ignore_launcher || inspect.run.ignore_launcher ||
-                      bench_sketch.run.ignore_launcher;
+  if (*solve_app) return run_solve(solve, comm);  // checks the launcher itself: its report tells
+  const bool ignore = generate.run.ignore_launcher || inspect.run.ignore_launcher || bench_sketch.run.ignore_launcher;
   if (!ignore) check_launcher(comm.size(), process_environment());
-  if (*solve_app) return run_solve(solve, comm);
   if (*generate_app) return run_generate(generate, comm);
   if (*inspect_app) return run_inspect(inspect, comm);
   return run_bench_sketch(bench_sketch, comm);
@@ -100,7 +103,7 @@ int main(int argc, char** argv) {
     try {
       return run(argc, argv, comm);
     } catch (const Error& e) {
-      print_once(comm, stderr, fmt::format("tallsketch: error: {}\n", e.what()));
+      print_once(comm, stderr, fmt::format("tallsketch: error: {}\n", printable(e.what())));
       return e.exit_code();
     } catch (const std::exception& e) {
       // Not agreed on by all ranks: only this rank knows, and the others may wait for it.

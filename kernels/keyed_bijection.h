@@ -11,7 +11,8 @@ namespace tallsketch {
 /// Unbalanced Feistel network on the smallest power of two >= size, closed over [0, size) by cycle walking.
 /// Fewer than two walks are expected, and none when size is a power of two.
 /// Source: Black & Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002. The number of rounds is
-/// chosen by tests/stat/rule_statistics.cpp (positions and pairs uniform; figures in docs/decisions/0003).
+/// chosen by tests/stat/rule_statistics_test.cpp (positions and pairs uniform; figures in docs/decisions/0003). Six rounds
+/// are good from size 257 on; on domains of a few dozen no number of rounds tried is.
 struct KeyedBijection {
   static constexpr int kRounds = 6;
 

@@ -1,6 +1,6 @@
-// Gather form of the sketch. A batch of T rows is dealt to the sketch rows by an entry table; every sketch row then
-// gathers its rows of the batch, a strip of columns at a time, into registers. Compared with scattering every row to
-// its zeta sketch rows, this stores each accumulator once per batch instead of once per entry (1.6 to 2 times faster).
+// Two forms of the sketch, both over one strip of columns at a time, so that accumulators and rows stay in L2.
+// Gather (every sketch row gets C >= 2 rows of each batch): a sketch row collects its rows in registers, and is loaded
+// and stored once a batch instead of once an entry. Scatter (all else): a row is added to its zeta sketch rows.
 #include "kernels/sketch_host.h"
 
 #include <algorithm>
@@ -19,14 +19,22 @@ namespace {
 
 constexpr std::int64_t kLane = 16;  // floats of a cache line and of a zmm register
 constexpr std::int64_t kLineBytes = 64;
-constexpr std::int64_t kGatherStrip = 32;                       // columns gathered at once
-constexpr std::int64_t kScatterStrip = 64;                      // columns scattered at once
-constexpr std::int64_t kPrefetchRows = 64;                      // distance of the scatter's prefetches
-constexpr std::int64_t kSegmentBytes = std::int64_t{4} << 20;   // accumulators of all row segments, if more than one
+
+// Chosen on Zen 4 (32 KiB L1, 1 MiB L2), zeta = 4, d = 2n, one thread; ratios to a read-only pass.
+constexpr std::int64_t kGatherStrip = 32;   // columns; at 64, n = 64 takes 2.5 instead of 2.0
+constexpr std::int64_t kScatterStrip = 32;  // at 64, n = 1024 takes 3.3 instead of 3.1
+constexpr std::int64_t kMinGathered =
+    2;  // C from which gathering wins: n = 512 2.4 against 2.8, n = 1024 5.3 against 3.1
+constexpr std::int64_t kPrefetchRows = 64;  // distance of the scatter's prefetches; 16 to 128 are alike
+// Rows of a strip that are taken at a time. Gather: the lines beside the strip are still in L3 when the next strip asks
+// for them (n = 512: 2048 rows 2.5, 512 or 8192 rows 3.0). Scatter: loads an accumulator strip seldom (n = 1024: 16384
+// rows 3.2, 8192 rows 3.4, 512 rows 5.2).
+constexpr std::int64_t kGatherVisitBytes = std::int64_t{4} << 20;
+constexpr std::int64_t kScatterVisitRows = 16384;
+constexpr std::int64_t kVisitEntries = std::int64_t{1} << 17;  // bounds the table: 512 KiB a thread, or one batch
+constexpr std::int64_t kRunRows = 16384;                       // consecutive rows that a segment takes at a time
+constexpr std::int64_t kSegmentBytes = std::int64_t{4} << 20;  // accumulators of all row segments, if more than one
 constexpr std::int64_t kMaxSegments = 16;
-constexpr std::int64_t kRunRows = 16384;  // consecutive rows that one segment takes at a time
-constexpr std::int64_t kVisitRows = 8192;  // rows of a strip taken at a time, so that its accumulators stay in L2
-constexpr std::int64_t kMinGathered = 2;  // rows_per_bucket from which gathering beats scattering
 
 constexpr std::int64_t round_up(std::int64_t x, std::int64_t to) { return (x + to - 1) / to * to; }
 
@@ -57,7 +65,8 @@ Layout make_layout(const SketchSpec& spec, std::int64_t n, std::int64_t r, int t
   l.strips = l.strips_a + (r + l.strip - 1) / l.strip;
   l.accumulator_bytes = spec.d * l.padded * 4;
   l.segments = std::clamp<std::int64_t>(kSegmentBytes / l.accumulator_bytes, 1, kMaxSegments);
-  l.visit_batches = std::max<std::int64_t>(1, kVisitRows / l.batch_rows);
+  const std::int64_t visit_rows = l.gathered > 0 ? std::min(kGatherVisitBytes / (4 * n), kRunRows) : kScatterVisitRows;
+  l.visit_batches = std::max<std::int64_t>(1, std::min(visit_rows, kVisitEntries / spec.zeta) / l.batch_rows);
   l.run_batches = round_up(std::max<std::int64_t>(1, kRunRows / l.batch_rows), l.visit_batches);
   l.parts = std::min(l.strips, (threads + l.segments - 1) / l.segments);
   l.entry_bytes = round_up(l.visit_batches * spec.zeta * l.batch_rows * 4, kLineBytes);
@@ -73,9 +82,7 @@ struct Worker {
   float* tile;  // (T, strip)
 };
 
-std::int64_t worker_bytes(const Layout& l) {
-  return l.entry_bytes + l.scratch_bytes + l.tile_bytes;
-}
+std::int64_t worker_bytes(const Layout& l) { return l.entry_bytes + l.scratch_bytes + l.tile_bytes; }
 
 Worker make_worker(const Layout& l, const SketchWorkspace& workspace, std::int64_t thread) {
   auto* tile = static_cast<std::byte*>(workspace.data) + l.segments * l.accumulator_bytes + thread * worker_bytes(l);
@@ -85,17 +92,19 @@ Worker make_worker(const Layout& l, const SketchWorkspace& workspace, std::int64
           reinterpret_cast<float*>(tile)};
 }
 
-/// Rows of the next job, prefetched to L2 while this one is at work. Prefetches are spread evenly, a step for every
-/// entry or row, because those beyond the core's miss buffers are dropped; hints that fill L1 were slower (3.2 against
-/// 2.6 read passes at n = 64).
+/// Rows of the next job, prefetched to L2 while this one is at work. The core drops prefetches while its miss buffers
+/// are full; so they are spread evenly, and a gather asks zeta times for every line (once: 2.8 read passes instead of
+/// 2.0 at n = 64; hints that fill L1 too: 3.2).
 struct Ahead {
   std::uintptr_t at = 0;
-  std::int64_t row_bytes = kLineBytes;
-  std::int64_t pitch_bytes = 0;
+  std::uintptr_t pitch_bytes = 0;
 };
 
+template <int kLines>
 inline __attribute__((always_inline)) void prefetch(std::uintptr_t at) {
-  __builtin_prefetch(reinterpret_cast<const void*>(at), 0, 2);
+  for (int v = 0; v < kLines; ++v) {
+    __builtin_prefetch(reinterpret_cast<const void*>(at + static_cast<std::uintptr_t>(v) * kLineBytes), 0, 2);
+  }
 }
 
 /// One strip of one batch.
@@ -123,20 +132,18 @@ inline __attribute__((always_inline)) float sign_of(std::uint32_t entry) {
 template <int kRegisters>
 inline __attribute__((always_inline)) void gather(const Job& in) {
   const Job job = in;
-  const std::int64_t step = (job.ahead.row_bytes + job.zeta - 1) / job.zeta;  // zeta entries for every row
   std::uintptr_t ahead = job.ahead.at;
-  std::int64_t offset = 0;
+  std::int64_t asked = 0;  // times
   const std::uint32_t* entry = job.entries;
   for (std::int64_t k = 0; k < job.sketch_rows; ++k) {
     auto* to = reinterpret_cast<Lanes*>(job.sums + k * kRegisters * kLane);
     Lanes sum[kRegisters];
     for (int v = 0; v < kRegisters; ++v) sum[v] = to[v];
     for (const std::uint32_t* end = entry + job.gathered; entry != end; ++entry) {
-      prefetch(ahead + static_cast<std::uintptr_t>(offset));
-      offset += step;
-      const bool done = offset >= job.ahead.row_bytes;
-      ahead += static_cast<std::uintptr_t>(done ? job.ahead.pitch_bytes : 0);
-      offset = done ? 0 : offset;
+      prefetch<kRegisters>(ahead);
+      const bool next_row = ++asked == job.zeta;
+      ahead += next_row ? job.ahead.pitch_bytes : 0;
+      asked = next_row ? 0 : asked;
       const auto* row =
           reinterpret_cast<const Lanes*>(job.rows + static_cast<std::int64_t>(*entry & ~kSignBit) * job.pitch);
       const float sign = sign_of(*entry);
@@ -154,7 +161,7 @@ inline __attribute__((always_inline)) void scatter(const Job& in) {
   auto ahead = reinterpret_cast<std::uintptr_t>(job.rows + job.lo * job.pitch) + kPrefetchRows * pitch_bytes;
   for (std::int64_t k = job.lo; k < job.hi; ++k, ahead += pitch_bytes) {
     if (k + kPrefetchRows == job.hi) ahead = job.ahead.at;
-    for (int v = 0; v < kRegisters; ++v) prefetch(ahead + static_cast<std::uintptr_t>(v * kLineBytes));
+    prefetch<kRegisters>(ahead);
     const auto* row = reinterpret_cast<const Lanes*>(job.rows + k * job.pitch);
     Lanes value[kRegisters];
     for (int v = 0; v < kRegisters; ++v) value[v] = row[v];
@@ -171,13 +178,11 @@ TALLSKETCH_VECTOR_CLONES void gather_1(const Job& job) { gather<1>(job); }
 TALLSKETCH_VECTOR_CLONES void gather_2(const Job& job) { gather<2>(job); }
 TALLSKETCH_VECTOR_CLONES void scatter_1(const Job& job) { scatter<1>(job); }
 TALLSKETCH_VECTOR_CLONES void scatter_2(const Job& job) { scatter<2>(job); }
-TALLSKETCH_VECTOR_CLONES void scatter_3(const Job& job) { scatter<3>(job); }
-TALLSKETCH_VECTOR_CLONES void scatter_4(const Job& job) { scatter<4>(job); }
 
 void run(const Job& job, std::int64_t registers) {
   using Kernel = void (*)(const Job&);
   constexpr Kernel kGather[kGatherStrip / kLane] = {gather_1, gather_2};
-  constexpr Kernel kScatter[kScatterStrip / kLane] = {scatter_1, scatter_2, scatter_3, scatter_4};
+  constexpr Kernel kScatter[] = {scatter_1, scatter_2};
   (job.gathered > 0 ? kGather : kScatter)[registers - 1](job);
 }
 
@@ -188,6 +193,7 @@ void pack_rows(const SlabView& slab, std::int64_t row, std::int64_t rows, std::i
                std::int64_t padded, float* to) {
   for (std::int64_t k = 0; k < rows; ++k, to += padded) {
     const std::int64_t at = (row + k) * slab.pitch + column;
+    if (columns < padded) *reinterpret_cast<Lanes*>(to + padded - kLane) = Lanes{};
     if (slab.type == ElementType::kFloat32) {
       const float* from = static_cast<const float*>(slab.data) + at;
       std::int64_t j = 0;
@@ -199,7 +205,6 @@ void pack_rows(const SlabView& slab, std::int64_t row, std::int64_t rows, std::i
       const double* from = static_cast<const double*>(slab.data) + at;
       for (std::int64_t j = 0; j < columns; ++j) to[j] = static_cast<float>(from[j]);
     }
-    for (std::int64_t j = columns; j < padded; ++j) to[j] = 0.0F;
   }
 }
 
@@ -242,8 +247,8 @@ Ahead make_ahead(const Strip& strip, const Piece& piece) {
   const SlabView& slab = *strip.slab;
   const std::int64_t size = element_size(slab.type);
   const std::int64_t at = ((piece.first_slab + piece.lo) * slab.pitch + strip.column) * size;
-  return {reinterpret_cast<std::uintptr_t>(slab.data) + static_cast<std::uintptr_t>(at), strip.columns * size,
-          slab.pitch * size};
+  return {reinterpret_cast<std::uintptr_t>(slab.data) + static_cast<std::uintptr_t>(at),
+          static_cast<std::uintptr_t>(slab.pitch * size)};
 }
 
 /// Table of a batch.
@@ -260,8 +265,8 @@ void fill_table(const SketchSpec& spec, const Layout& l, const Piece& piece, std
 }
 
 /// Adds one strip of one batch to its accumulators.
-void add_strip(const SketchSpec& spec, const Layout& l, const Strip& strip, const Piece& piece, const std::uint32_t* entries,
-               float* tile, const Ahead& ahead, float* sums) {
+void add_strip(const SketchSpec& spec, const Layout& l, const Strip& strip, const Piece& piece,
+               const std::uint32_t* entries, float* tile, const Ahead& ahead, float* sums) {
   const SlabView& slab = *strip.slab;
   const std::int64_t padded = strip.padded;
   Job job{tile, padded, piece.lo, piece.hi, entries, l.batch_rows, spec.zeta, l.gathered, spec.d, sums, ahead};
@@ -296,8 +301,9 @@ void add_segment(const SketchSpec& spec, const Layout& l, const SlabView& a, con
       const Strip strip = make_strip(spec, l, a, b, s);
       const Strip next_strip = make_strip(spec, l, a, b, s + 1 < last ? s + 1 : first);
       for (std::int64_t k = batch; k < visit_end; ++k) {
-        const Ahead ahead = k + 1 < visit_end ? make_ahead(strip, make_piece(l, a, k + 1))
-                                              : make_ahead(next_strip, make_piece(l, a, s + 1 < last ? batch : next_visit));
+        const Ahead ahead = k + 1 < visit_end
+                                ? make_ahead(strip, make_piece(l, a, k + 1))
+                                : make_ahead(next_strip, make_piece(l, a, s + 1 < last ? batch : next_visit));
         add_strip(spec, l, strip, make_piece(l, a, k), worker.entries + (k - batch) * table, worker.tile, ahead,
                   sums + strip.sums);
       }

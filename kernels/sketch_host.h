@@ -20,8 +20,9 @@ struct SketchWorkspace {
 };
 
 /// Bytes that SketchWorkspace::bytes must have at least.
-/// Cost: accumulators of d * (n + r) floats, repeated up to 16 times while they take less than 8 MiB together; for each
-/// thread the entries of two batches and the rows of one in one strip of columns.
+/// Cost: accumulators of d * (n + r) floats (columns rounded up to 16), repeated up to 16 times while they take at most
+/// 4 MiB together; for each thread up to 131072 table entries, or those of one batch, and one batch's rows of 32
+/// columns
 std::int64_t sketch_workspace_bytes(const SketchSpec& spec, std::int64_t n, std::int64_t r, int threads);
 
 /// Starts a sketch of no rows: zeroes the accumulators.
@@ -32,7 +33,8 @@ void sketch_begin(const SketchSpec& spec, std::int64_t n, std::int64_t r, Sketch
 /// b          in (rows, r) row-major host FP32 or FP64; same rows and first_row as a; ignored if r = 0
 /// workspace  in/out
 /// Limits: entries are rounded to FP32 one by one, then added in FP32
-/// Order: fixed by the shapes and the chunks, never by the number of threads
+/// Order: fixed by the spec, the shapes and the chunks, never by the number of threads
+/// Cost: 2.0 to 3.1 read-only passes over a at d = 2n, zeta = 4, n = 64 ... 1024 (docs/performance.md)
 void sketch_add(const SketchSpec& spec, const SlabView& a, const SlabView& b, SketchWorkspace workspace);
 
 /// Writes the sum of everything added.

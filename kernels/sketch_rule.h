@@ -53,13 +53,21 @@ struct BatchDeal {
   std::uint32_t rows;  // T
 };
 
-TALLSKETCH_HOST_DEVICE BatchDeal make_batch_deal(const SketchSpec& spec, std::int64_t batch, std::int32_t block) {
-  const RandomWords keys = random_words(spec.seed, batch, DrawPurpose::kBatchKeys, static_cast<std::uint32_t>(block));
+/// The random words that key a deal.
+TALLSKETCH_HOST_DEVICE RandomWords batch_keys(const SketchSpec& spec, std::int64_t batch, std::int32_t block) {
+  return random_words(spec.seed, batch, DrawPurpose::kBatchKeys, static_cast<std::uint32_t>(block));
+}
+
+TALLSKETCH_HOST_DEVICE BatchDeal make_batch_deal(const SketchSpec& spec, const RandomWords& keys) {
   const auto rows = static_cast<std::uint32_t>(spec.batch_rows);
   const auto buckets = static_cast<std::uint32_t>(spec.d / spec.zeta);
   const bool uneven = rows > buckets && rows % buckets != 0;
   return {make_keyed_bijection(rows > buckets ? rows : buckets, keys.word[0], keys.word[1], keys.word[2]),
           uneven ? bounded(static_cast<std::uint64_t>(keys.word[3]) << 32, buckets) : 0, buckets, rows};
+}
+
+TALLSKETCH_HOST_DEVICE BatchDeal make_batch_deal(const SketchSpec& spec, std::int64_t batch, std::int32_t block) {
+  return make_batch_deal(spec, batch_keys(spec, batch, block));
 }
 
 /// Bucket that slot `image` of the bijection belongs to, 0 <= image < max(T, buckets).

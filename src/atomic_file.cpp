@@ -43,6 +43,11 @@ AtomicFile::~AtomicFile() {
   if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
+void AtomicFile::require_space(std::int64_t bytes) {
+  if (::fallocate(descriptor_, 0, 0, bytes) == 0) return;
+  if (errno == ENOSPC || errno == EFBIG || errno == EDQUOT) fail(path_, "write");
+}
+
 void AtomicFile::write(std::span<const std::byte> bytes, std::int64_t offset) {
   write_fully(descriptor_, bytes, offset, path_);
 }

@@ -68,7 +68,8 @@ class Backend {
   /// Copy of the reduced, unscaled sketch on the host: (d, n + r) row-major. For tests and sketch files.
   virtual std::vector<float> sketch_copy() = 0;
   /// Times the sketch of a made-up (m, n) FP32 matrix beside a read-only pass over it. Needs no begin. For benchmarks.
-  virtual SketchTiming time_sketch(const SketchSpec& spec, std::int64_t m, std::int64_t n, int repeats) = 0;
+  virtual SketchTiming time_sketch(const SketchSpec& spec, std::int64_t m, std::int64_t n, int repeats,
+                                   KernelChoice kernel) = 0;
 };
 
 /// Collective. Errors: kUsage when CUDA is asked of a build without it; kCommunication for missing or shared GPUs.

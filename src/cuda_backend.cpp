@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 #include "src/communicator.h"
 #include "src/cuda_handles.h"
 #include "src/cuda_reduced_solver.h"
+#include "src/cuda_strip.h"
 #include "src/error.h"
 #include "src/launch.h"
 #include "src/nccl_reduce.h"
@@ -19,9 +21,10 @@ namespace tallsketch {
 
 namespace {
 
-constexpr int kBuffers = 2;                                 // one is filled while the other is uploaded
-constexpr std::int64_t kEntryRows = std::int64_t{1} << 20;  // rows whose entries of S exist at a time
-constexpr std::int64_t kReserve = std::int64_t{512} << 20;  // for cuSOLVER's and NCCL's own memory
+constexpr int kBuffers = 2;                                   // one is filled while the other is uploaded
+constexpr std::int64_t kEntryRows = std::int64_t{1} << 20;    // rows whose entries of S exist at a time
+constexpr std::int64_t kChunkBytes = std::int64_t{64} << 20;  // what the plan makes a chunk, unless told otherwise
+constexpr std::int64_t kReserve = std::int64_t{512} << 20;    // for cuSOLVER's and NCCL's own memory
 
 std::int64_t round_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b * b; }
 
@@ -48,7 +51,7 @@ struct Lane {
 class CudaBackend final : public Backend {
  public:
   CudaBackend(const RunOptions& options, const Communicator& comm, PhaseTimer& timer, int device)
-      : comm_(comm), timer_(timer), memory_limit_(options.memory_bytes), device_(device) {
+      : comm_(comm), timer_(timer), memory_limit_(options.memory_bytes), kernel_(options.kernel), device_(device) {
     check(cudaGetDeviceProperties(&properties_, device));
     stream_ = std::make_unique<CudaStream>();
   }
@@ -63,7 +66,10 @@ class CudaBackend final : public Backend {
     return std::max<std::int64_t>(1, static_cast<std::int64_t>(free) - kReserve);
   }
   std::int64_t scratch_bytes(const SketchSpec& spec, const ProblemShape& shape) const override {
-    return kEntryRows * spec.zeta * 4 + (spec.precision == SketchPrecision::kFp16 ? spec.d * (shape.n + 1) * 2 : 0);
+    const std::int64_t pitch = cuda::device_pitch(shape.n);
+    if (spec.precision == SketchPrecision::kFp16) return kEntryRows * spec.zeta * 4 + spec.d * pitch * 2;
+    if (kernel_ == KernelChoice::kScatter || !StripSketcher::serves(spec, shape.n)) return kEntryRows * spec.zeta * 4;
+    return StripSketcher::bytes(spec, shape.n, shape.r, kChunkBytes / (pitch * 4));
   }
 
   void connect(double timeout) { nccl_ = std::make_unique<NcclReduce>(comm_, timeout); }
@@ -77,8 +83,9 @@ class CudaBackend final : public Backend {
   bool sketch_is_finite() override;
   TriangularFactor factor() override;
   std::vector<float> sketch_copy() override;
-  SketchTiming time_sketch(const SketchSpec& spec, std::int64_t m, std::int64_t n, int repeats) override {
-    return time_cuda_sketch(spec, m, n, repeats);
+  SketchTiming time_sketch(const SketchSpec& spec, std::int64_t m, std::int64_t n, int repeats,
+                           KernelChoice kernel) override {
+    return time_cuda_sketch(spec, m, n, repeats, kernel);
   }
 
  private:
@@ -95,6 +102,7 @@ class CudaBackend final : public Backend {
   const Communicator& comm_;
   PhaseTimer& timer_;
   std::uint64_t memory_limit_;
+  KernelChoice kernel_;
   int device_;
   cudaDeviceProp properties_{};
   std::unique_ptr<CudaStream> stream_;
@@ -105,7 +113,8 @@ class CudaBackend final : public Backend {
   DeviceBuffer<std::uint16_t> half_sketch_;
   DeviceBuffer<float> column_max_, column_factor_;
   DeviceBuffer<double> column_squares_, inverse_factor_;
-  DeviceBuffer<std::uint32_t> entries_;
+  DeviceBuffer<std::uint32_t> entries_;  // scatter
+  std::optional<StripSketcher> strip_;   // the strip engine, where it serves the sketch
   std::array<Lane, kBuffers> lanes_;
   int next_ = 0;
 };
@@ -116,7 +125,7 @@ void CudaBackend::begin(const SketchJob& job) {
   require(!fp16() || resident() || job.rows.empty(), ErrorKind::kUsage,
           "--precision fp16 needs A in device memory, because its column scales come first; A does not fit, so use "
           "--precision fp32 (as fast when A is streamed) or more GPUs");
-  pitch_ = round_up(shape.n, 4);
+  pitch_ = cuda::device_pitch(shape.n);
   const cudaStream_t stream = stream_->get();
   if (resident()) {
     slab_a_ = DeviceBuffer<float>(job.rows.size() * pitch_);
@@ -124,8 +133,17 @@ void CudaBackend::begin(const SketchJob& job) {
   }
   sketch_ = DeviceBuffer<float>(job.spec.d * cols());
   check(cudaMemsetAsync(sketch_.data(), 0, sketch_.bytes(), stream));
-  entries_ =
-      DeviceBuffer<std::uint32_t>(std::min(kEntryRows, std::max<std::int64_t>(1, job.rows.size())) * job.spec.zeta);
+  const bool served = StripSketcher::serves(job.spec, shape.n);
+  require(served || kernel_ != KernelChoice::kStrip, ErrorKind::kUsage,
+          "--kernel strip: the engine needs compute capability 9.0, the permuted hash, fp32, d <= 8192 and zeta <= 16");
+  strip_.reset();
+  const std::int64_t most_rows = std::max<std::int64_t>(1, std::min(job.rows.size(), job.plan.chunk_rows));
+  if (served && kernel_ != KernelChoice::kScatter) {
+    strip_.emplace(job.spec, shape.n, most_rows);
+  } else {
+    const std::int64_t rows = std::min(kEntryRows, fp16() ? std::max<std::int64_t>(1, job.rows.size()) : most_rows);
+    entries_ = DeviceBuffer<std::uint32_t>(rows * job.spec.zeta);
+  }
   if (fp16()) {
     half_sketch_ = DeviceBuffer<std::uint16_t>(job.spec.d * pitch_);
     column_max_ = DeviceBuffer<float>(shape.n);
@@ -197,6 +215,10 @@ void CudaBackend::upload(const ChunkBuffer& chunk) {
 
 /// Adds S [a | b] of rows that lie on the device.
 void CudaBackend::add_rows(const SlabView& a, const SlabView& b) {
+  if (strip_) {
+    strip_->add(a, b, sketch_of_a(), sketch_of_b(), *stream_);
+    return;
+  }
   const cudaStream_t stream = stream_->get();
   for (std::int64_t done = 0; done < a.rows; done += kEntryRows) {
     const std::int64_t rows = std::min(kEntryRows, a.rows - done);

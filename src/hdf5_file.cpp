@@ -28,8 +28,8 @@ void check_h5(long long status, ErrorKind kind, const std::string& what) {
 /// Everything about the file that needs no HDF5, so that the message can be in the user's terms.
 void check_readable(const std::string& path) {
   struct stat info {};
-  require(::stat(path.c_str(), &info) == 0, ErrorKind::kInput,
-          fmt::format("cannot open '{}': {}", path, std::strerror(errno)));
+  const bool found = ::stat(path.c_str(), &info) == 0;  // errno is read after it, which one call would not ensure
+  require(found, ErrorKind::kInput, fmt::format("cannot open '{}': {}", path, std::strerror(errno)));
   require(!S_ISDIR(info.st_mode), ErrorKind::kInput, fmt::format("'{}' is a directory, not an HDF5 file", path));
   require(S_ISREG(info.st_mode), ErrorKind::kInput, fmt::format("'{}' is not a regular file", path));
   require(info.st_size > 0, ErrorKind::kInput, fmt::format("'{}' is empty (0 bytes)", path));
@@ -106,6 +106,23 @@ std::string dataset_list(hid_t file) {
   for (std::size_t i = 0; i < std::min(names.size(), kMost); ++i) list += (i == 0 ? "" : ", ") + names[i];
   if (names.size() > kMost) list += fmt::format(" and {} more", names.size() - kMost);
   return list;
+}
+
+std::string file_name(hid_t object) {
+  const ssize_t length = H5Fget_name(object, nullptr, 0);
+  std::string name(static_cast<std::size_t>(std::max<ssize_t>(0, length)), ' ');
+  H5Fget_name(object, name.data(), name.size() + 1);
+  return name;
+}
+/// Which file an object lives in: not the one that was opened, where an external link led to it.
+unsigned long file_number(hid_t object) {
+  H5O_info_t info{};
+#if H5_VERSION_GE(1, 12, 0) && !defined(H5_USE_110_API)
+  check_h5(H5Oget_info3(object, &info, H5O_INFO_BASIC), ErrorKind::kInput, "H5Oget_info");
+#else
+  check_h5(H5Oget_info(object, &info), ErrorKind::kInput, "H5Oget_info");
+#endif
+  return info.fileno;
 }
 
 void swap_bytes(void* data, std::int64_t count, std::int64_t width) {
@@ -192,6 +209,9 @@ Hdf5Dataset Hdf5File::dataset(const std::string& name) const {
   if (probe.get() < 0) {
     throw Error(ErrorKind::kInput, fmt::format("cannot open dataset {} of '{}': {}", name, path_, hdf5_error_text()));
   }
+  require(file_number(probe.get()) == file_number(file_.get()), ErrorKind::kInput,
+          fmt::format("dataset {} of '{}' is a link into another file, '{}'; give that file itself", name, path_,
+                      file_name(probe.get())));
   // A chunk cache that holds two rows of chunks, so that a chunk shared by two reads is decompressed once.
   const Hdf5Handle creation(H5Dget_create_plist(probe.get()), H5Pclose);
   const Hdf5Handle access(H5Pcreate(H5P_DATASET_ACCESS), H5Pclose);

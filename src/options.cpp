@@ -1,5 +1,6 @@
 #include "src/options.h"
 
+#include <charconv>
 #include <cmath>
 #include <map>
 
@@ -32,6 +33,29 @@ void add_choice(CLI::App& app, const std::string& name, E& target, const std::ve
       ->type_name(list);
 }
 
+/// CLI11 alone would take "-1" for 2^64 - 1, and what is too large for the largest.
+std::string check_seed(const std::string& text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc() && end == text.data() + text.size()) return "";
+  return "'" + text + "' is no whole number of 0 to 2^64 - 1";
+}
+
+/// "64M" to "64000000". CLI11 alone would take "-5" for 2^64 - 5.
+CLI::Validator size_value() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        const std::string given = text;
+        const std::string problem =
+            "'" + given + "' is no size: a number of 0 to 2^63 - 1, and k, M, G, KiB, MiB or GiB";
+        std::int64_t bytes = 0;
+        if (given.empty() || given[0] < '0' || given[0] > '9' || !CLI::AsSizeValue(true)(text).empty()) return problem;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+        return error == std::errc() && end == text.data() + text.size() ? "" : problem;
+      },
+      "SIZE");
+}
+
 void check_oversample(const std::string& text) {
   if (text == "auto") return;
   std::size_t used = 0;
@@ -44,6 +68,13 @@ void check_oversample(const std::string& text) {
   if (used != text.size() || !std::isfinite(value) || value <= 1 || value > 1e6) {
     throw CLI::ValidationError("--oversample", "'" + text + "' is neither auto nor a number above 1 (at most 1e6)");
   }
+}
+
+void add_backend_choice(CLI::App& app, RunOptions& options) {
+  add_choice<BackendChoice>(
+      app, "--backend", options.backend,
+      {{"auto", BackendChoice::kAuto}, {"cuda", BackendChoice::kCuda}, {"host", BackendChoice::kHost}},
+      "where to compute; auto: cuda where every rank sees a GPU");
 }
 
 }  // namespace
@@ -84,7 +115,7 @@ void add_sketch_options(CLI::App& app, SketchOptions& options) {
       ->check(CLI::Range(std::int64_t{1}, kMaxSketchRows))
       ->excludes(oversample)
       ->type_name("D");
-  app.add_option("--seed", options.seed, "seed of the sketch, 64 bits")->capture_default_str();
+  app.add_option("--seed", options.seed, "seed of the sketch, 64 bits")->capture_default_str()->check(check_seed);
   add_choice<SketchPrecision>(app, "--precision", options.precision,
                               {{"fp32", SketchPrecision::kFp32}, {"fp16", SketchPrecision::kFp16}},
                               "number format in which the sketch of A is accumulated");
@@ -94,18 +125,8 @@ void add_sketch_options(CLI::App& app, SketchOptions& options) {
 }
 
 void add_run_options(CLI::App& app, RunOptions& options) {
-  add_choice<BackendChoice>(
-      app, "--backend", options.backend,
-      {{"auto", BackendChoice::kAuto}, {"cuda", BackendChoice::kCuda}, {"host", BackendChoice::kHost}},
-      "where to compute; auto: cuda where every rank sees a GPU");
-  add_choice<ReduceChoice>(app, "--comm", options.comm, {{"nccl", ReduceChoice::kNccl}, {"mpi", ReduceChoice::kMpi}},
-                           "library of the all-reduce on GPUs");
-  app.add_option("--memory", options.memory_bytes, "memory a rank may use on its backend, bytes; 0: what is free")
-      ->transform(CLI::AsSizeValue(true))
-      ->capture_default_str()
-      ->type_name("SIZE");
   app.add_option("--chunk-rows", options.chunk_rows, "rows read and sketched at a time; 0: chosen by the plan")
-      ->transform(CLI::AsSizeValue(true))
+      ->transform(size_value())
       ->capture_default_str()
       ->type_name("N");
   app.add_option("--timeout", options.timeout,
@@ -121,6 +142,20 @@ void add_run_options(CLI::App& app, RunOptions& options) {
   app.add_flag("--verbose", options.verbose, "more lines: ranks, devices, plan")->excludes(quiet);
 }
 
+void add_backend_options(CLI::App& app, RunOptions& options) {
+  add_backend_choice(app, options);
+  add_choice<ReduceChoice>(app, "--comm", options.comm, {{"nccl", ReduceChoice::kNccl}, {"mpi", ReduceChoice::kMpi}},
+                           "library of the all-reduce on GPUs");
+  add_choice<KernelChoice>(
+      app, "--kernel", options.kernel,
+      {{"auto", KernelChoice::kAuto}, {"strip", KernelChoice::kStrip}, {"scatter", KernelChoice::kScatter}},
+      "sketch kernel on GPUs; auto: the strip engine where it serves the sketch, else scatter");
+  app.add_option("--memory", options.memory_bytes, "memory a rank may use on its backend, bytes; 0: what is free")
+      ->transform(size_value())
+      ->capture_default_str()
+      ->type_name("SIZE");
+}
+
 void add_solve_options(CLI::App& app, SolveOptions& options) {
   add_input_options(app, options.input);
   app.add_option("-o,--output", options.output, "result file; default: <stem of the first FILE>.x.h5")
@@ -130,13 +165,14 @@ void add_solve_options(CLI::App& app, SolveOptions& options) {
   static int method = 0;
   add_choice<int>(app, "--method", method, {{"sketch-solve", 0}}, "one pass over A, x from the sketch");
   add_sketch_options(app, options.sketch);
+  add_backend_options(app, options.run);
   add_run_options(app, options.run);
 }
 
 void add_generate_options(CLI::App& app, GenerateOptions& options) {
   app.add_option("OUT", options.output, "HDF5 file to write: /A (m, n), /b (m), /x_true (n)")->required();
   const auto sizes = [&](const char* name, std::int64_t& target, const char* help) {
-    return app.add_option(name, target, help)->transform(CLI::AsSizeValue(true))->capture_default_str();
+    return app.add_option(name, target, help)->transform(size_value())->capture_default_str();
   };
   sizes("--rows", options.rows, "m")->required()->type_name("M");
   sizes("--cols", options.cols, "n")->required()->type_name("N");
@@ -155,7 +191,7 @@ void add_generate_options(CLI::App& app, GenerateOptions& options) {
   app.add_option("--noise", options.noise, "standard deviation of b - A x_true, per entry")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1e30));
-  app.add_option("--seed", options.seed, "seed of the data, 64 bits")->capture_default_str();
+  app.add_option("--seed", options.seed, "seed of the data, 64 bits")->capture_default_str()->check(check_seed);
   add_choice<std::string>(app, "--dtype", options.dtype, {{"f4", "f4"}, {"f8", "f8"}, {"f2", "f2"}},
                           "type of A; b is f8 with f8, else f4");
   app.add_option("--shards", options.shards, "number of files, of about equal rows: OUT.000.h5, OUT.001.h5, ...")
@@ -170,16 +206,23 @@ void add_inspect_options(CLI::App& app, InspectOptions& options) {
   app.add_option("--ranks", options.ranks, "ranks to plan for; 0: as many as run now")
       ->capture_default_str()
       ->check(CLI::Range(0, 1 << 20));
+  add_backend_options(app, options.run);
   add_run_options(app, options.run);
 }
 
 void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options) {
   app.add_option("--cols", options.cols, "n, a list")->delimiter(',')->capture_default_str();
   app.add_option("--bytes", options.bytes, "size of A, FP32; m = bytes / 4 n")
-      ->transform(CLI::AsSizeValue(true))
+      ->transform(size_value())
       ->capture_default_str();
-  app.add_option("--oversample", options.oversample, "d / n, a list")->delimiter(',')->capture_default_str();
-  app.add_option("--zeta", options.zeta, "a list")->delimiter(',')->capture_default_str();
+  app.add_option("--oversample", options.oversample, "d / n, a list")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->each(check_oversample);
+  app.add_option("--zeta", options.zeta, "a list")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(CLI::Range(1, kMaxZeta));
   app.add_option("--hash", options.hash, "permuted, independent: a list")
       ->delimiter(',')
       ->capture_default_str()
@@ -188,14 +231,22 @@ void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options) {
       ->delimiter(',')
       ->capture_default_str()
       ->check(CLI::IsMember({"fp32", "fp16"}));
+  app.add_option("--kernel", options.kernel, "auto, strip, scatter: a list")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "strip", "scatter"}));
   app.add_option("--repeats", options.repeats, "timed runs of each shape; the median counts")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
+  add_backend_choice(app, options.run);
   add_run_options(app, options.run);
 }
 
 const char* to_word(SketchHash hash) { return hash == SketchHash::kPermuted ? "permuted" : "independent"; }
 const char* to_word(SketchPrecision precision) { return precision == SketchPrecision::kFp32 ? "fp32" : "fp16"; }
 const char* to_word(SketchFamily) { return "sparsestack"; }
+const char* to_word(KernelChoice kernel) {
+  return kernel == KernelChoice::kAuto ? "auto" : kernel == KernelChoice::kStrip ? "strip" : "scatter";
+}
 
 }  // namespace tallsketch

@@ -17,6 +17,7 @@ namespace tallsketch {
 enum class BackendChoice { kAuto, kCuda, kHost };
 enum class ReduceChoice { kNccl, kMpi };
 enum class ScalingChoice { kAuto, kNone };
+enum class KernelChoice { kAuto, kStrip, kScatter };
 
 /// A dataset inside a file; an empty file means "the file of A".
 struct DatasetName {
@@ -46,6 +47,7 @@ struct SketchOptions {
 struct RunOptions {
   BackendChoice backend = BackendChoice::kAuto;
   ReduceChoice comm = ReduceChoice::kNccl;
+  KernelChoice kernel = KernelChoice::kAuto;
   std::uint64_t memory_bytes = 0;  // per rank; 0: what is free
   std::uint64_t chunk_rows = 0;    // 0: chosen by the plan
   double timeout = 600;            // seconds
@@ -91,13 +93,17 @@ struct BenchSketchOptions {
   std::vector<int> zeta = {4};
   std::vector<std::string> hash = {"permuted"};
   std::vector<std::string> precision = {"fp32"};
+  std::vector<std::string> kernel = {"auto"};
   int repeats = 5;
   RunOptions run;
 };
 
 void add_input_options(CLI::App& app, InputOptions& options);
 void add_sketch_options(CLI::App& app, SketchOptions& options);
+/// Launch, waiting and talking: every subcommand has these.
 void add_run_options(CLI::App& app, RunOptions& options);
+/// Where and in how much memory: for subcommands that compute with a backend.
+void add_backend_options(CLI::App& app, RunOptions& options);
 void add_solve_options(CLI::App& app, SolveOptions& options);
 void add_generate_options(CLI::App& app, GenerateOptions& options);
 void add_inspect_options(CLI::App& app, InspectOptions& options);
@@ -106,5 +112,6 @@ void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options);
 const char* to_word(SketchHash hash);
 const char* to_word(SketchPrecision precision);
 const char* to_word(SketchFamily family);
+const char* to_word(KernelChoice kernel);
 
 }  // namespace tallsketch

@@ -134,8 +134,8 @@ std::string bytes_text(std::int64_t bytes) {
 std::string describe(const Plan& plan, const ProblemShape& shape) {
   std::int64_t busy = 0;
   for (const RowRange& range : plan.rank_rows) busy += range.empty() ? 0 : 1;
-  return fmt::format("{} rank(s){}, up to {} rows each, chunks of {} rows, A {}, {} pass; a rank needs {}",
-                     plan.rank_rows.size(),
+  return fmt::format("{} rank{}{}, up to {} rows each, chunks of {} rows, A {}, {} pass; a rank needs {}",
+                     plan.rank_rows.size(), plan.rank_rows.size() == 1 ? "" : "s",
                      busy == static_cast<std::int64_t>(plan.rank_rows.size()) ? std::string()
                                                                               : fmt::format(" ({} with rows)", busy),
                      plan.rank_rows.front().size(), plan.chunk_rows,

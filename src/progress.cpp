@@ -4,9 +4,18 @@
 
 namespace tallsketch {
 
+std::string printable(const std::string& text) {
+  std::string shown;
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    shown += code < 0x20 || code == 0x7f ? fmt::format("\\x{:02x}", code) : std::string(1, c);
+  }
+  return shown;
+}
+
 void Progress::line(const std::string& text) {
   if (stream_ == nullptr) return;
-  const std::string whole = text + "\n";
+  const std::string whole = printable(text) + "\n";
   std::fwrite(whole.data(), 1, whole.size(), stream_);
   std::fflush(stream_);
 }

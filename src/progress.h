@@ -8,6 +8,9 @@
 
 namespace tallsketch {
 
+/// The text with control characters shown as \x1b, so that a file name or a library's text is one harmless line.
+std::string printable(const std::string& text);
+
 class Progress {
  public:
   /// stream  where lines go, or nullptr for silence

@@ -113,7 +113,7 @@ Json comm_json(const Report& report) {
                      {"device", rank.device},
                      {"uuid", rank.uuid.empty() ? Json(nullptr) : Json(rank.uuid)}});
   }
-  return {{"size", report.ranks.size()}, {"nodes", report.nodes}, {"library", report.reduce_library}, {"ranks", ranks}};
+  return {{"size", report.size}, {"nodes", report.nodes}, {"library", report.reduce_library}, {"ranks", ranks}};
 }
 
 Json io_json(const Report& report) {
@@ -134,7 +134,6 @@ void gather_ranks(Report& report, const Communicator& comm, const std::string& d
   const Json mine = {comm.host(), device, uuid};
   const auto texts = comm.gather(mine.dump());
   report.phase_seconds = comm.gather(std::vector<double>(timer.all().begin(), timer.all().end()));
-  report.nodes = comm.nodes();
   report.ranks.clear();
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const Json entry = Json::parse(texts[i]);

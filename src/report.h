@@ -48,8 +48,8 @@ struct Report {
     int rank = 0;
     std::string host, device, uuid;
   };
-  std::vector<Rank> ranks;
-  int nodes = 1;
+  std::vector<Rank> ranks;  // empty where the ranks could not be asked
+  int size = 0, nodes = 0;
   std::vector<double> phase_seconds;  // (ranks, kPhases)
 };
 

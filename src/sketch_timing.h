@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/sketch_spec.h"
+#include "src/options.h"
 
 namespace tallsketch {
 
@@ -16,6 +17,7 @@ struct SketchTiming {
   double floor = 0;
   double complete = 0;                      // map + clearing + application
   std::optional<double> map, clear, apply;  // where they can be told apart
+  const char* kernel = "host";
 };
 
 inline double median(std::vector<double> values) {
@@ -27,7 +29,7 @@ inline double median(std::vector<double> values) {
 /// A (m, n) FP32 in host memory, `threads` threads.
 SketchTiming time_host_sketch(const SketchSpec& spec, std::int64_t m, std::int64_t n, int repeats, int threads);
 
-/// A (m, n) FP32 in memory of the current device.
-SketchTiming time_cuda_sketch(const SketchSpec& spec, std::int64_t m, std::int64_t n, int repeats);
+/// A (m, n) FP32 in memory of the current device. Errors: kUsage when the strip engine is asked for what it cannot do.
+SketchTiming time_cuda_sketch(const SketchSpec& spec, std::int64_t m, std::int64_t n, int repeats, KernelChoice kernel);
 
 }  // namespace tallsketch

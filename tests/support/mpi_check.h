@@ -20,18 +20,18 @@ inline bool all_ranks_agree(bool mine) {
 
 /// REQUIRE for all ranks together: each rank records its own verdict, all leave the test case if one of them failed.
 /// An exception thrown by the expression counts as a failure of that rank.
-#define MPI_REQUIRE(...)                                                                \
-  do {                                                                                  \
-    bool mpi_require_mine = false;                                                      \
-    try {                                                                               \
-      mpi_require_mine = static_cast<bool>(__VA_ARGS__);                                \
-    } catch (const std::exception& e) {                                                 \
-      UNSCOPED_INFO("threw: " << e.what());                                             \
-    }                                                                                   \
-    {                                                                                   \
-      INFO("MPI_REQUIRE(" #__VA_ARGS__ ")");                                            \
-      CHECK(mpi_require_mine);                                                          \
-    }                                                                                   \
-    if (!::tallsketch::test::all_ranks_agree(mpi_require_mine))                         \
+#define MPI_REQUIRE(...)                                                               \
+  do {                                                                                 \
+    bool mpi_require_mine = false;                                                     \
+    try {                                                                              \
+      mpi_require_mine = static_cast<bool>(__VA_ARGS__);                               \
+    } catch (const std::exception& e) {                                                \
+      UNSCOPED_INFO("threw: " << e.what());                                            \
+    }                                                                                  \
+    {                                                                                  \
+      INFO("MPI_REQUIRE(" #__VA_ARGS__ ")");                                           \
+      CHECK(mpi_require_mine);                                                         \
+    }                                                                                  \
+    if (!::tallsketch::test::all_ranks_agree(mpi_require_mine))                        \
       FAIL("stopped on all ranks: MPI_REQUIRE(" #__VA_ARGS__ ") failed on some rank"); \
   } while (false)

@@ -1,0 +1,391 @@
+// The strip engine's kernels: strips of A through shared memory, sketch rows in registers, partial results summed in a
+// fixed order. What the words mean: strip_plan.h. Why it is fast: A is read once by TMA, several stages ahead, and
+// nothing is written until a strip ends; the shared-memory reads, zeta an element, hide behind that.
+#include "kernels/strip_engine.h"
+
+#include <algorithm>
+
+#include "kernels/launch_shape.h"
+#include "kernels/tma.h"
+
+namespace tallsketch::cuda {
+
+namespace {
+
+constexpr int kConsumers = kStripWarps * 32;
+constexpr int kThreads = kConsumers + 32;  // and a warp that issues the copies
+constexpr int kMaxStages = 4;
+constexpr int kFinishThreads = 256;
+
+struct StripShape {
+  const std::byte* table;
+  float* partials;
+  std::int64_t first_tile, tiles;
+  std::int64_t batch_rows, first_row;
+  StripGrid grid;
+  std::int32_t strips, cluster;
+  std::int32_t used_slots;  // of a CTA; the others have no sketch row
+  std::int32_t tile_rows, tiles_per_batch;
+  std::int32_t box_rows, boxes;
+  std::int32_t entries, stages;
+  std::uint32_t tile_bytes, entry_bytes, stage_bytes;
+};
+
+/// Row of the slab at which a tile begins; outside the slab the copies read zeros.
+__device__ std::int64_t slab_row(const StripShape& shape, std::int64_t tile) {
+  const std::int64_t global = shape.tiles_per_batch == 1 ? tile * shape.tile_rows
+                                                         : tile / shape.tiles_per_batch * shape.batch_rows +
+                                                               tile % shape.tiles_per_batch * shape.tile_rows;
+  return global - shape.first_row;
+}
+
+/// What a cluster works on, wave after wave: the tiles [begin, end) of one strip.
+struct Share {
+  std::int64_t begin, end;
+  std::int32_t strip_in_wave, split;
+};
+
+__device__ Share share_of(const StripShape& shape, std::int32_t cluster) {
+  const std::int32_t split = cluster / shape.grid.strips_per_wave;
+  return {split_begin(split, shape.grid.splits, shape.tiles), split_begin(split + 1, shape.grid.splits, shape.tiles),
+          cluster % shape.grid.strips_per_wave, split};
+}
+
+/// A place in the ring of stages, and the parity of the barrier phase that it is in.
+struct Ring {
+  std::uint32_t stage = 0, parity = 0;
+  __device__ void advance(std::uint32_t stages) {
+    if (++stage == stages) {
+      stage = 0;
+      parity ^= 1;
+    }
+  }
+};
+
+/// The producer: one thread keeps the stages full. Each CTA of a cluster fetches its share of a tile's rows for all.
+template <int W>
+__device__ void produce(const CUtensorMap* map, const StripShape& shape, std::uint32_t stages, std::uint32_t full,
+                        std::uint32_t empty, const Share& share) {
+  const std::uint32_t rank = cluster_rank();
+  const auto everyone = static_cast<std::uint16_t>((1 << shape.cluster) - 1);
+  Ring ring;
+  for (int strip = share.strip_in_wave; strip < shape.strips; strip += shape.grid.strips_per_wave) {
+    for (std::int64_t tile = share.begin; tile < share.end; ++tile) {
+      const std::uint32_t barrier = full + 8 * ring.stage;
+      const std::uint32_t stage = stages + ring.stage * shape.stage_bytes;
+      barrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);
+      barrier_expect_bytes(barrier, shape.tile_bytes + shape.entry_bytes);
+      copy_bulk(stage + shape.tile_bytes + 128, shape.table + (tile * shape.cluster + rank) * shape.entry_bytes,
+                shape.entry_bytes, barrier);
+      const auto row = static_cast<int>(slab_row(shape, shape.first_tile + tile));
+      for (int box = 0; box < shape.boxes; ++box) {
+        const int offset = (static_cast<int>(rank) * shape.boxes + box) * shape.box_rows;
+        copy_box(stage + static_cast<std::uint32_t>(offset) * W * 4, map, strip * W, row + offset, barrier, everyone);
+      }
+      ring.advance(static_cast<std::uint32_t>(shape.stages));
+    }
+  }
+}
+
+__device__ float4 load_row(std::uint32_t address) {
+  float4 row;
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(row.x), "=f"(row.y), "=f"(row.z), "=f"(row.w)
+               : "r"(address));
+  return row;
+}
+
+/// sum += +-row; bit 31 of `sign` decides.
+__device__ void add_signed(float4& sum, const float4& row, std::uint32_t sign) {
+  const float factor = __uint_as_float((sign & 0x80000000U) | 0x3f800000U);
+  sum.x = fmaf(row.x, factor, sum.x);
+  sum.y = fmaf(row.y, factor, sum.y);
+  sum.z = fmaf(row.z, factor, sum.z);
+  sum.w = fmaf(row.w, factor, sum.w);
+}
+
+/// The 16 slots of a group take one entry each. entries: 32 bytes in shared memory; rows: the tile, at this lane's
+/// columns.
+template <int W>
+__device__ void gather(float4 (&sums)[kSlotsPerGroup], std::uint32_t entries, std::uint32_t rows) {
+  constexpr int kRowShift = W == 32 ? 7 : W == 16 ? 6 : 5;  // log2 of a row's bytes
+  constexpr std::uint32_t kRowMask = 0xfffeU << (kRowShift - 1);
+#pragma unroll
+  for (int quarter = 0; quarter < 2; ++quarter) {
+    std::uint32_t packed[4];
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(packed[0]), "=r"(packed[1]), "=r"(packed[2]), "=r"(packed[3])
+                 : "r"(entries + quarter * 16));
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const std::uint32_t two = packed[i];
+      const float4 first = load_row(rows + ((two << (kRowShift - 1)) & kRowMask));
+      const float4 second = load_row(rows + ((two >> (17 - kRowShift)) & kRowMask));
+      add_signed(sums[quarter * 8 + i * 2], first, two << 31);
+      add_signed(sums[quarter * 8 + i * 2 + 1], second, two << 15);
+    }
+  }
+}
+
+/// A consumer warp: its groups' slots live in registers from the first tile of a strip to the last.
+template <int W>
+__device__ void consume(const StripShape& shape, std::uint32_t stages, std::uint32_t full, std::uint32_t empty,
+                        const Share& share) {
+  constexpr int kLanes = W / 4;                 // of a group; each holds four columns
+  constexpr int kGroups = kConsumers / kLanes;  // of the CTA
+  const int lane = threadIdx.x % 32;
+  const int group = threadIdx.x / kLanes;
+  const bool idle = static_cast<int>(threadIdx.x) / 32 * (32 / kLanes) * kSlotsPerGroup >= shape.used_slots;
+  const std::uint32_t columns = static_cast<std::uint32_t>(threadIdx.x % kLanes) * 16;
+  const auto tiles = static_cast<int>(share.end - share.begin);
+  float4 sums[kSlotsPerGroup];
+  Ring ring;
+  for (int strip = share.strip_in_wave; strip < shape.strips; strip += shape.grid.strips_per_wave) {
+#pragma unroll
+    for (float4& sum : sums) sum = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
+    for (int tile = 0; tile < tiles; ++tile) {
+      barrier_wait(full + 8 * ring.stage, ring.parity);
+      if (!idle) {
+        const std::uint32_t rows = stages + ring.stage * shape.stage_bytes;
+        const std::uint32_t entries =
+            rows + shape.tile_bytes + 128 + static_cast<std::uint32_t>(group * shape.entries) * (kSlotsPerGroup * 2);
+#pragma unroll 1
+        for (int entry = 0; entry < shape.entries; ++entry) {
+          gather<W>(sums, entries + entry * (kSlotsPerGroup * 2), rows + columns);
+        }
+      }
+      __syncwarp();
+      if (lane < shape.cluster) barrier_arrive_in(empty + 8 * ring.stage, static_cast<std::uint32_t>(lane));
+      ring.advance(static_cast<std::uint32_t>(shape.stages));
+    }
+    if (idle) continue;
+    const std::int64_t partial =
+        (static_cast<std::int64_t>(share.split) * shape.strips + strip) * shape.cluster + cluster_rank();
+    float* const out = shape.partials + (partial * kGroups + group) * (kSlotsPerGroup * W) + threadIdx.x % kLanes * 4;
+#pragma unroll
+    for (int slot = 0; slot < kSlotsPerGroup; ++slot) *reinterpret_cast<float4*>(out + slot * W) = sums[slot];
+  }
+}
+
+template <int W>
+__global__ void __launch_bounds__(kThreads, 1) strip_kernel(const __grid_constant__ CUtensorMap map, StripShape shape) {
+  extern __shared__ __align__(1024) std::byte dynamic_shared[];
+  __shared__ __align__(8) std::uint64_t full_barriers[kMaxStages], empty_barriers[kMaxStages];
+  const std::uint32_t stages = shared_address(dynamic_shared);
+  const std::uint32_t full = shared_address(full_barriers), empty = shared_address(empty_barriers);
+  if (threadIdx.x == 0) {
+    for (int stage = 0; stage < shape.stages; ++stage) {
+      barrier_init(full + 8 * stage, 1);
+      barrier_init(empty + 8 * stage, kStripWarps * shape.cluster);
+    }
+    barrier_init_fence();
+  }
+  if (threadIdx.x < 32 * kMaxStages && static_cast<int>(threadIdx.x / 32) < shape.stages) {  // the rows of zeros
+    std::byte* const zeros = dynamic_shared + threadIdx.x / 32 * shape.stage_bytes + shape.tile_bytes;
+    reinterpret_cast<float*>(zeros)[threadIdx.x % 32] = 0.0F;
+  }
+  __syncthreads();
+  cluster_synchronise();
+
+  const Share share = share_of(shape, static_cast<std::int32_t>(blockIdx.x) / shape.cluster);
+  if (threadIdx.x < kConsumers) {
+    consume<W>(shape, stages, full, empty, share);
+  } else if (threadIdx.x == kConsumers) {
+    produce<W>(&map, shape, stages, full, empty, share);
+  }
+  __syncwarp();
+  cluster_synchronise();  // no CTA leaves while another may still copy into it or arrive at its barriers
+}
+
+/// One column of b, a run of tiles: b's rows of a tile in shared memory, sums too, each touched by one thread only.
+__global__ void __launch_bounds__(kConsumers)
+    narrow_kernel(StripShape shape, const float* __restrict__ b, std::int64_t rows, std::int64_t pitch,
+                  std::int32_t cols, std::int32_t slots) {
+  extern __shared__ float narrow_shared[];
+  const int loaded_rows =
+      shape.cluster * shape.boxes * shape.box_rows;  // as the strips have them; then the row of zeros
+  float* const tile_rows = narrow_shared;
+  float* const sums = narrow_shared + loaded_rows + 1;
+  const int all_slots = shape.cluster * slots;
+  const std::int64_t begin = split_begin(blockIdx.x, gridDim.x, shape.tiles);
+  const std::int64_t end = split_begin(blockIdx.x + 1, gridDim.x, shape.tiles);
+  for (int slot = threadIdx.x; slot < all_slots; slot += kConsumers) sums[slot] = 0;
+  for (std::int64_t tile = begin; tile < end; ++tile) {
+    const std::int64_t row0 = slab_row(shape, shape.first_tile + tile);
+    __syncthreads();
+    for (int k = threadIdx.x; k <= loaded_rows; k += kConsumers) {
+      const std::int64_t row = row0 + k;
+      tile_rows[k] = k < loaded_rows && row >= 0 && row < rows ? b[row * pitch + blockIdx.y] : 0.0F;
+    }
+    __syncthreads();
+    const auto* const table =
+        reinterpret_cast<const std::uint16_t*>(shape.table + tile * shape.cluster * shape.entry_bytes);
+    for (int slot = threadIdx.x; slot < all_slots; slot += kConsumers) {
+      const std::uint16_t* const entries =
+          table + slot / kSlotsPerGroup * shape.entries * kSlotsPerGroup + slot % kSlotsPerGroup;
+      float sum = sums[slot];
+      for (int entry = 0; entry < shape.entries; ++entry) {
+        const std::uint32_t value = entries[entry * kSlotsPerGroup];
+        sum += __uint_as_float(__float_as_uint(tile_rows[value >> 1]) ^ (value << 31));
+      }
+      sums[slot] = sum;
+    }
+  }
+  __syncthreads();
+  for (int slot = threadIdx.x; slot < all_slots; slot += kConsumers) {
+    shape.partials[(static_cast<std::int64_t>(blockIdx.x) * all_slots + slot) * cols + blockIdx.y] = sums[slot];
+  }
+}
+
+struct FinishShape {
+  const float* partials;  // (split, strip, CTA, slot, column of the strip)
+  float* sketch;
+  std::int64_t d, cols, pitch;
+  std::int64_t slots, buckets;
+  std::int64_t strips;
+  std::int32_t splits, width, cluster, parts;
+};
+
+/// sketch += the partial results: for every element by split, inside it by part. A thread an element.
+__global__ void __launch_bounds__(kFinishThreads) finish_kernel(FinishShape shape) {
+  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  const std::int64_t total = shape.d * shape.cols;
+  for (std::int64_t k = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; k < total; k += stride) {
+    const std::int64_t row = k / shape.cols, col = k % shape.cols;
+    const std::int64_t strip = col / shape.width, cta = row / shape.buckets, slot = row % shape.buckets;
+    float sum = 0;
+    for (std::int64_t split = 0; split < shape.splits; ++split) {
+      const float* const partial = shape.partials +
+                                   ((split * shape.strips + strip) * shape.cluster + cta) * shape.slots * shape.width +
+                                   col % shape.width;
+      for (int part = 0; part < shape.parts; ++part) sum += partial[(part * shape.buckets + slot) * shape.width];
+    }
+    shape.sketch[row * shape.pitch + col] += sum;
+  }
+}
+
+cudaError_t finish(const StripPlan& plan, std::int64_t strips, int splits, int width, const float* partials,
+                   const SketchView<float>& sketch, cudaStream_t stream) {
+  const FinishShape shape{partials,     sketch.data, sketch.rows, sketch.cols, sketch.pitch, plan.slots(),
+                          plan.buckets, strips,      splits,      width,       plan.cluster, plan.parts};
+  const auto blocks = static_cast<unsigned>(blocks_for(sketch.rows * sketch.cols, kFinishThreads, kMaxGridX));
+  finish_kernel<<<blocks, kFinishThreads, 0, stream>>>(shape);
+  return cudaGetLastError();
+}
+
+using EncodeFunction = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*,
+                                    const cuuint64_t*, const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave,
+                                    CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+
+/// The driver's function, asked for at run time: linking libcuda would keep the program from starting without a driver.
+cudaError_t find_encoder(EncodeFunction& encode) {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  const cudaError_t status =
+      cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found);
+  if (status != cudaSuccess) return status;
+  if (found != cudaDriverEntryPointSuccess) return cudaErrorNotSupported;
+  encode = reinterpret_cast<EncodeFunction>(function);
+  return cudaSuccess;
+}
+
+cudaError_t make_tensor_map(const SlabView& slab, const StripPlan& plan, CUtensorMap& map) {
+  EncodeFunction encode = nullptr;
+  if (const cudaError_t status = find_encoder(encode); status != cudaSuccess) return status;
+  const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(slab.cols), static_cast<cuuint64_t>(slab.rows)};
+  const cuuint64_t pitch[1] = {static_cast<cuuint64_t>(slab.pitch) * 4};
+  const cuuint32_t box[2] = {static_cast<cuuint32_t>(plan.width), static_cast<cuuint32_t>(plan.box_rows)};
+  const cuuint32_t steps[2] = {1, 1};
+  const CUresult result = encode(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, const_cast<void*>(slab.data), sizes, pitch,
+                                 box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+                                 CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+template <int W>
+cudaError_t launch(const CUtensorMap& map, const StripShape& shape, cudaStream_t stream) {
+  const auto shared = static_cast<std::size_t>(shape.stages) * shape.stage_bytes;
+  const cudaError_t status =
+      cudaFuncSetAttribute(strip_kernel<W>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
+  if (status != cudaSuccess) return status;
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim = {static_cast<unsigned>(shape.cluster), 1, 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(shape.grid.clusters() * shape.cluster));
+  config.blockDim = dim3(kThreads);
+  config.dynamicSmemBytes = shared;
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  return cudaLaunchKernelEx(&config, strip_kernel<W>, map, shape);
+}
+
+}  // namespace
+
+namespace {
+
+StripShape make_shape(const SketchSpec& spec, const StripPlan& plan, const SlabView& slab, const void* table,
+                      TileRange tiles, const StripGrid& grid, float* partials) {
+  StripShape shape{};
+  shape.table = static_cast<const std::byte*>(table);
+  shape.partials = partials;
+  shape.first_tile = tiles.first;
+  shape.tiles = tiles.count;
+  shape.grid = grid;
+  shape.used_slots = static_cast<std::int32_t>(plan.parts * plan.buckets);
+  shape.batch_rows = spec.batch_rows;
+  shape.first_row = slab.first_row;
+  shape.strips = static_cast<std::int32_t>(plan.strips);
+  shape.cluster = plan.cluster;
+  shape.tile_rows = static_cast<std::int32_t>(plan.tile_rows);
+  shape.tiles_per_batch = plan.tiles_per_batch;
+  shape.box_rows = plan.box_rows;
+  shape.boxes = plan.boxes;
+  shape.entries = plan.entries;
+  shape.stages = plan.stages;
+  shape.tile_bytes = static_cast<std::uint32_t>(plan.tile_bytes);
+  shape.entry_bytes = static_cast<std::uint32_t>(plan.entry_bytes);
+  shape.stage_bytes = static_cast<std::uint32_t>(plan.stage_bytes);
+  return shape;
+}
+
+constexpr std::int64_t kNarrowBlocks = 132 * 4;  // four blocks hide the latency of a tile's loads on each SM of an H200
+
+}  // namespace
+
+cudaError_t strip_sketch(const SketchSpec& spec, const StripPlan& plan, const SlabView& slab, const void* table,
+                         TileRange tiles, const StripGrid& grid, float* partials, const SketchView<float>& sketch,
+                         cudaStream_t stream) {
+  if (slab.rows == 0) return cudaSuccess;
+  CUtensorMap map{};
+  if (const cudaError_t status = make_tensor_map(slab, plan, map); status != cudaSuccess) return status;
+  const StripShape shape = make_shape(spec, plan, slab, table, tiles, grid, partials);
+  const cudaError_t status = plan.width == 32   ? launch<32>(map, shape, stream)
+                             : plan.width == 16 ? launch<16>(map, shape, stream)
+                                                : launch<8>(map, shape, stream);
+  if (status != cudaSuccess) return status;
+  return finish(plan, plan.strips, grid.splits, plan.width, partials, sketch, stream);
+}
+
+cudaError_t strip_sketch_narrow(const SketchSpec& spec, const StripPlan& plan, const SlabView& slab, const void* table,
+                                TileRange tiles, float* partials, const SketchView<float>& sketch,
+                                cudaStream_t stream) {
+  if (slab.rows == 0 || slab.cols == 0) return cudaSuccess;
+  const std::int64_t blocks = std::min(kNarrowBlocks, tiles.count);
+  const StripShape shape = make_shape(spec, plan, slab, table, tiles, {}, partials);
+  const std::int64_t rows = plan.cluster * plan.boxes * plan.box_rows + 1;
+  const auto shared = static_cast<std::size_t>(rows + plan.cluster * plan.slots()) * sizeof(float);
+  narrow_kernel<<<dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(slab.cols)), kConsumers, shared, stream>>>(
+      shape, static_cast<const float*>(slab.data), slab.rows, slab.pitch, static_cast<std::int32_t>(slab.cols),
+      static_cast<std::int32_t>(plan.slots()));
+  const cudaError_t status = cudaGetLastError();
+  if (status != cudaSuccess) return status;
+  return finish(plan, 1, static_cast<int>(blocks), static_cast<int>(slab.cols), partials, sketch, stream);
+}
+
+std::int64_t narrow_partial_floats(const StripPlan& plan, std::int64_t r) {
+  return kNarrowBlocks * plan.cluster * plan.slots() * r;
+}
+
+}  // namespace tallsketch::cuda

@@ -1,0 +1,40 @@
+// The strip engine: SparseStack with the permuted hash at about the speed of reading A once, without atomics, in a
+// fixed order of summation. Needs compute capability 9.0. Called by src/cuda_backend.cpp after make_strip_plan says
+// `served`.
+#pragma once
+
+#include <cstdint>
+
+#include <cuda_runtime.h>
+
+#include "kernels/sketch_spec.h"
+#include "kernels/strip_plan.h"
+#include "kernels/views.h"
+
+namespace tallsketch::cuda {
+
+/// Entry tables of tiles [tiles.first, tiles.first + tiles.count): for every tile, CTA, group and slot the rows that
+/// are added to it. An entry is (row in the tile) * 2 + sign; an entry without a row points at the row of zeros behind
+/// the tile. table  out (tiles.count, plan.table_bytes_per_tile()) device, aligned to 16 bytes
+[[nodiscard]] cudaError_t fill_strip_table(const SketchSpec& spec, const StripPlan& plan, TileRange tiles, void* table,
+                                           cudaStream_t stream);
+
+/// Adds S*slab to sketch, the factor 1/sqrt(zeta) left out.
+/// slab      in (rows, n) row-major device FP32, aligned to 16 bytes, pitch a multiple of 4, best device_pitch; rows <
+/// 2^30 table     in, of tiles = tiles_of_rows(plan, spec, slab.first_row, slab.rows) partials  scratch,
+/// partial_floats(plan, grid.splits) floats sketch    in/out (d, n) row-major device FP32 Order     for each element:
+/// the slots' entries in tile order, then parts and clusters in order; fixed by plan and clusters Cost      one read of
+/// the slab; zeta (or more, where slots are padded) shared reads and FMAs an element
+[[nodiscard]] cudaError_t strip_sketch(const SketchSpec& spec, const StripPlan& plan, const SlabView& slab,
+                                       const void* table, TileRange tiles, const StripGrid& grid, float* partials,
+                                       const SketchView<float>& sketch, cudaStream_t stream);
+
+/// The same for the few columns of b, from the same table: thread by slot, b's rows of a tile in shared memory.
+/// slab      in (rows, r) row-major device FP32, any pitch
+/// partials  scratch, narrow_partial_floats(plan, r) floats
+[[nodiscard]] cudaError_t strip_sketch_narrow(const SketchSpec& spec, const StripPlan& plan, const SlabView& slab,
+                                              const void* table, TileRange tiles, float* partials,
+                                              const SketchView<float>& sketch, cudaStream_t stream);
+std::int64_t narrow_partial_floats(const StripPlan& plan, std::int64_t r);
+
+}  // namespace tallsketch::cuda

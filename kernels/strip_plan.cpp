@@ -1,0 +1,103 @@
+#include "kernels/strip_plan.h"
+
+#include <algorithm>
+
+#include "kernels/sketch_rule.h"
+
+namespace tallsketch::cuda {
+
+namespace {
+
+constexpr std::int64_t kMaxBoxRows = 256;      // of a TMA copy
+constexpr std::int64_t kTileBytes = 65536;     // 512 rows of 32 floats: three stages fit with their entries
+constexpr std::int64_t kReservedBytes = 1024;  // barriers and alignment
+constexpr int kMaxStages = 4;
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+std::int64_t round_up(std::int64_t a, std::int64_t b) { return divide_up(a, b) * b; }
+
+}  // namespace
+
+StripPlan make_strip_plan(const SketchSpec& spec, std::int64_t n, const DeviceLimits& limits) {
+  StripPlan plan;
+  const std::int64_t size = spec.d / spec.zeta;
+  if (spec.hash != SketchHash::kPermuted || spec.precision != SketchPrecision::kFp32 || spec.zeta > kMaxStripZeta ||
+      spec.d > kMaxStripRows || spec.batch_rows % size != 0) {
+    return plan;
+  }
+  // The widest strip whose accumulators fit two CTAs, because wide strips read whole cache lines; one CTA where that is
+  // enough, because a lone CTA needs no barriers across SMs. Measured: CL = 4 is slower than a narrower strip.
+  for (const int width : {32, 16, 8}) {
+    plan.width = width;
+    if (spec.d <= 2 * plan.slots()) break;
+  }
+  plan.cluster = spec.d <= plan.slots() ? 1 : 2;
+  if (spec.d > plan.cluster * plan.slots() || spec.d % plan.cluster != 0) return plan;
+  plan.strips = divide_up(n, plan.width);
+
+  const std::int64_t row_bytes = std::int64_t{plan.width} * 4;
+  const std::int64_t most_rows = kTileBytes / row_bytes;
+  plan.tiles_per_batch = static_cast<int>(divide_up(spec.batch_rows, most_rows));
+  plan.batches_per_tile = plan.tiles_per_batch > 1 ? 1 : static_cast<int>(most_rows / spec.batch_rows);
+  plan.tile_rows = plan.tiles_per_batch > 1 ? divide_up(spec.batch_rows, plan.tiles_per_batch)
+                                            : plan.batches_per_tile * spec.batch_rows;
+  const std::int64_t per_cta = divide_up(plan.tile_rows, plan.cluster);
+  plan.boxes = static_cast<int>(divide_up(per_cta, kMaxBoxRows));
+  // Copies land on multiples of 128 bytes in shared memory.
+  plan.box_rows =
+      static_cast<int>(round_up(divide_up(per_cta, plan.boxes), 128 / std::min<std::int64_t>(128, row_bytes)));
+  plan.tile_bytes = std::int64_t{plan.cluster} * plan.boxes * plan.box_rows * row_bytes;
+
+  plan.buckets = spec.d / plan.cluster;
+  const std::int64_t count = plan.batches_per_tile * (spec.batch_rows / size);  // rows of a bucket in a tile, at most
+  plan.parts = static_cast<int>(std::clamp<std::int64_t>(plan.slots() / plan.buckets, 1, count));
+  plan.entries = static_cast<int>(divide_up(count, plan.parts));
+  plan.entry_bytes = plan.slots() * plan.entries * 2;
+  plan.stage_bytes = plan.tile_bytes + 128 + round_up(plan.entry_bytes, 128);  // 128: the row of zeros
+  plan.stages =
+      static_cast<int>(std::min<std::int64_t>(kMaxStages, (limits.shared_bytes - kReservedBytes) / plan.stage_bytes));
+  plan.served = plan.stages >= 2;
+  return plan;
+}
+
+TileRange tiles_of_rows(const StripPlan& plan, const SketchSpec& spec, std::int64_t first_row, std::int64_t rows) {
+  const auto tile_of = [&](std::int64_t row) {
+    if (plan.tiles_per_batch == 1) return row / plan.tile_rows;
+    return row / spec.batch_rows * plan.tiles_per_batch + row % spec.batch_rows / plan.tile_rows;
+  };
+  if (rows == 0) return {tile_of(first_row), 0};
+  const std::int64_t first = tile_of(first_row);
+  return {first, tile_of(first_row + rows - 1) - first + 1};
+}
+
+std::int64_t most_splits(const StripPlan& plan, const DeviceLimits& limits) {
+  return std::max(1, limits.multiprocessors / plan.cluster);
+}
+
+StripGrid make_strip_grid(const StripPlan& plan, std::int64_t tiles, const DeviceLimits& limits) {
+  const std::int64_t clusters = most_splits(plan, limits);
+  const std::int64_t narrowest =
+      std::min<std::int64_t>(plan.strips, 1024 / (plan.width * 4));  // 1 KiB of a row: a DRAM page
+  StripGrid best;
+  double best_time = 1e300;
+  for (std::int64_t waves = 1; waves <= plan.strips; ++waves) {
+    const std::int64_t per_wave = divide_up(plan.strips, waves);
+    if (waves > 1 && per_wave < narrowest) break;
+    const std::int64_t splits = std::min(clusters / per_wave, tiles);
+    if (splits == 0) continue;
+    // Tiles that the busiest cluster works on; a wave costs about one tile more, to start and to end.
+    const double time = static_cast<double>(waves) * (static_cast<double>(divide_up(tiles, splits)) + 1);
+    if (time >= best_time) continue;
+    best_time = time;
+    best = {static_cast<int>(waves), static_cast<int>(per_wave), static_cast<int>(splits)};
+  }
+  return best;
+}
+
+std::int64_t partial_floats(const StripPlan& plan, std::int64_t splits) {
+  return splits * plan.strips * plan.cluster * plan.slots() * plan.width;
+}
+
+std::int64_t device_pitch(std::int64_t n) { return n >= 224 ? round_up(n, 32) : round_up(n, 8); }
+
+}  // namespace tallsketch::cuda

@@ -1,0 +1,93 @@
+// StripPlan: how the strip engine cuts a sketch into strips of columns, tiles of rows, clusters and register slots.
+// Pure; called by strip_engine.cu's launchers, cuda_backend and tests. Source: design.md section 2,
+// probe/strip_probe.cu.
+//
+// A strip is W columns. A cluster of CTAs owns a strip for a run of tiles; CTA c holds the sketch rows
+// [c d / CL, (c + 1) d / CL) x W columns in registers. A tile is the rows that lie in shared memory together: several
+// batches, one, or a part of one. In every tile each sketch row has the same number of entries (row, sign); a slot is
+// one sketch row in the registers of a group of W / 4 lanes, with `entries` of them. Where slots outnumber sketch rows,
+// `parts` slots share the entries of one, and are added at the end.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/host_device.h"
+#include "kernels/sketch_spec.h"
+
+namespace tallsketch::cuda {
+
+inline constexpr int kStripWarps = 16;               // consumer warps of a CTA
+inline constexpr int kSlotsPerGroup = 16;            // float4 accumulators of a lane: 64 registers
+inline constexpr int kMaxStripZeta = 16;             // above, scatter
+inline constexpr std::int64_t kMaxStripRows = 8192;  // d above, scatter
+
+struct StripPlan {
+  bool served = false;  // otherwise: scatter
+  int width = 0;        // W: 32, 16 or 8 columns
+  int cluster = 0;      // CL: 1 or 2 CTAs
+  std::int64_t strips = 0;
+
+  std::int64_t tile_rows = 0;  // rows of A that count in a tile
+  int batches_per_tile = 1;    // G
+  int tiles_per_batch = 1;     // S; one of G and S is 1
+  int box_rows = 0;            // rows of one TMA copy
+  int boxes = 0;               // TMA copies of a CTA for a tile; the cluster's boxes together cover the tile
+
+  std::int64_t buckets = 0;  // sketch rows of a CTA, d / CL
+  int parts = 1;
+  int entries = 0;  // of a slot in a tile
+  int stages = 0;
+  std::int64_t tile_bytes = 0;   // in shared memory, all boxes
+  std::int64_t entry_bytes = 0;  // of a tile and CTA
+  std::int64_t stage_bytes = 0;  // tile, one row of zeros, entries
+
+  std::int64_t slots() const { return std::int64_t{kStripWarps} * 32 / (width / 4) * kSlotsPerGroup; }
+  std::int64_t table_bytes_per_tile() const { return entry_bytes * cluster; }
+};
+
+/// What the planner has to know of a device.
+struct DeviceLimits {
+  int multiprocessors = 132;
+  std::int64_t shared_bytes = 232448;  // of a CTA
+};
+
+/// Limits  permuted hash with the table's T, d <= 8192, zeta <= 16; served = false for the rest
+StripPlan make_strip_plan(const SketchSpec& spec, std::int64_t n, const DeviceLimits& limits);
+
+struct TileRange {
+  std::int64_t first = 0;  // index of the tile that holds the first row
+  std::int64_t count = 0;
+};
+
+/// Tiles that hold any of the global rows [first_row, first_row + rows).
+TileRange tiles_of_rows(const StripPlan& plan, const SketchSpec& spec, std::int64_t first_row, std::int64_t rows);
+
+/// How one launch shares the work: waves of neighbouring strips, whose reads share DRAM pages, each cut by rows into
+/// splits. Cluster k takes, in wave w, strip w * strips_per_wave + k mod strips_per_wave and split k / strips_per_wave.
+struct StripGrid {
+  int waves = 1;
+  int strips_per_wave = 1;
+  int splits = 1;
+  std::int64_t clusters() const { return std::int64_t{strips_per_wave} * splits; }
+};
+
+/// The grid that ends first on a device where one CTA fills a multiprocessor.
+StripGrid make_strip_grid(const StripPlan& plan, std::int64_t tiles, const DeviceLimits& limits);
+
+/// First tile of a split; the next split's is its end. tiles * splits stays below 2^63.
+TALLSKETCH_HOST_DEVICE std::int64_t split_begin(std::int64_t split, std::int64_t splits, std::int64_t tiles) {
+  return split * tiles / splits;
+}
+
+/// Floats of the partial results of one launch: (split, strip, CTA, slot, column).
+std::int64_t partial_floats(const StripPlan& plan, std::int64_t splits);
+
+/// Most splits that make_strip_grid returns for the plan on the device.
+std::int64_t most_splits(const StripPlan& plan, const DeviceLimits& limits);
+
+/// Floats from row to row of A in device memory: whole 128-byte lines where that wastes little, so that a strip's piece
+/// of a row is one line (n = 1000 with pitch 1000: 1.62 floors, with 1024: see docs/performance.md); 32-byte sectors
+/// otherwise.
+std::int64_t device_pitch(std::int64_t n);
+
+}  // namespace tallsketch::cuda

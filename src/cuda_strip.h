@@ -1,0 +1,46 @@
+// StripSketcher: the strip engine with the memory it needs, fed with any number of rows at a time.
+// Made by cuda_backend and the CUDA timing; kernels/strip_engine.h does the work.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "kernels/strip_engine.h"
+#include "src/cuda_handles.h"
+
+namespace tallsketch {
+
+class StripSketcher {
+ public:
+  /// Whether the engine serves this sketch on the current device (compute capability 9.0 and a served plan).
+  static bool serves(const SketchSpec& spec, std::int64_t n);
+
+  /// Device bytes that a sketcher will hold.
+  static std::int64_t bytes(const SketchSpec& spec, std::int64_t n, std::int64_t r, std::int64_t rows);
+
+  /// rows  of one add, usually; the entry table covers them, up to 288 MiB
+  StripSketcher(const SketchSpec& spec, std::int64_t n, std::int64_t rows);
+
+  /// Adds S a to sketch_a and S b to sketch_b, unscaled; a and b are the same rows, FP32 on the device.
+  void add(const SlabView& a, const SlabView& b, const SketchView<float>& sketch_a, const SketchView<float>& sketch_b,
+           const CudaStream& stream);
+
+  /// The two halves of add for a run of rows that one table covers, for benchmarks.
+  void fill_table(std::int64_t first_row, std::int64_t rows, const CudaStream& stream);
+  void apply(const SlabView& a, const SlabView& b, const SketchView<float>& sketch_a, const SketchView<float>& sketch_b,
+             const CudaStream& stream);
+  std::int64_t rows_per_table() const { return table_tiles_ * tile_span_; }
+
+  const cuda::StripPlan& plan() const { return plan_; }
+
+ private:
+  SketchSpec spec_;
+  cuda::StripPlan plan_;
+  cuda::DeviceLimits limits_;
+  std::int64_t tile_span_ = 0;    // rows from one tile to the next, on average
+  std::int64_t table_tiles_ = 0;  // tiles that the table holds
+  DeviceBuffer<std::byte> table_;
+  DeviceBuffer<float> partials_;
+};
+
+}  // namespace tallsketch

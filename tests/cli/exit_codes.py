@@ -1,0 +1,449 @@
+#!/usr/bin/python3
+"""Every exit code that can be reached from the command line, each with its one message, on 1 and 3 ranks.
+
+Checked of each failing run: the code of mpirun; one line "tallsketch: error: ..." with the thing, the value and the fix,
+and nothing else from any rank; no output, no temporary file; the report, strict JSON, on every exit but 2; an end within
+60 s. Rows C-xx: cases of public bug reports. Run by CTest as cli.exit_codes.
+"""
+import os
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from script_runs import CUDA, Checks, Folder, in_parallel, run, strict_json  # noqa: E402  pylint: disable=C0413
+
+SEED = 7
+M, N = 2003, 7
+STATUS = {0: "solved", 3: "input_error", 4: "non_finite", 5: "rank_deficient", 7: "out_of_memory",
+          8: "communication_error", 9: "output_failed"}
+
+
+class Case:
+    """arguments   of tallsketch; "@name" is a file of the shared folder
+    words       each must be in the message
+    ranks       to run it on
+    report      False: no --report is added (another subcommand, or the report is the point); "-": on standard output
+    output      False: no -o is added
+    creates     files that a run may leave beside the report
+    prefix      before the program; environment, stdout: of the run
+    """
+
+    def __init__(self, name, code, arguments, words=(), ranks=(1, 3), report=None, output=True, creates=(),
+                 **how):
+        self.name, self.code, self.arguments, self.words, self.ranks = name, code, arguments, words, ranks
+        self.report = arguments[:1] == ["solve"] if report is None else report
+        self.output, self.creates, self.how = output, set(creates), how
+
+
+def write(path, **datasets):
+    """datasets: name = value, or name = (value, keywords of create_dataset)."""
+    with h5py.File(path, "w") as file:
+        for name, value in datasets.items():
+            data, keywords = value if isinstance(value, tuple) else (value, {})
+            file.create_dataset(name, data=data, **keywords)
+
+
+def damage_last_chunk(path, name):
+    """Overwrites the middle of the last chunk of a dataset, so that its filter fails."""
+    with h5py.File(path, "r") as file:
+        info = file[name].id.get_chunk_info(file[name].id.get_num_chunks() - 1)
+    with open(path, "r+b") as file:
+        file.seek(info.byte_offset + info.size // 2)
+        file.write(b"\xff" * (info.size // 2))
+
+
+def make_inputs(folder):
+    """Writes the shared input files; returns sizes that messages must name."""
+    rng = np.random.default_rng(SEED)
+    at = lambda name: os.path.join(folder, name)  # noqa: E731
+    a = rng.standard_normal((M, N)).astype("f4")
+    b = rng.standard_normal(M).astype("f4")
+    write(at("good.h5"), A=a, b=b)
+    os.mkdir(at("folder"))
+    open(at("empty.h5"), "wb").close()  # pylint: disable=consider-using-with
+    with open(at("text.h5"), "w", encoding="ascii") as file:
+        file.write("1 2 3\n" * 100)
+    write(at("whole.h5"), A=rng.standard_normal((17000, N)).astype("f4"), b=np.zeros(17000, "f4"))
+    with open(at("whole.h5"), "rb") as whole, open(at("cut.h5"), "wb") as cut:  # C-09
+        cut.write(whole.read(60000))
+    write(at("int32.h5"), A=(100 * a).astype("i4"), b=b)
+    write(at("uint8.h5"), A=a, b=np.arange(M).astype("u1"))
+    write(at("bool.h5"), A=a > 0, b=b)
+    write(at("complex.h5"), A=a.astype("c8"), b=b)
+    write(at("long.h5"), A=a.astype(np.longdouble), b=b)
+    write(at("rank3.h5"), A=a.reshape(M, N, 1), b=b)
+    write(at("scalar.h5"), A=np.float32(1), b=b)
+    write(at("lzf.h5"), A=(a, {"compression": "lzf"}), b=b)  # C-06: only h5py knows it
+    with h5py.File(at("unwritten.h5"), "w") as file:
+        file.create_dataset("A", (M, N), "f4")
+        file["b"] = b
+    with h5py.File(at("unwritten_chunks.h5"), "w") as file:
+        file.create_dataset("A", (M, N), "f4", chunks=(64, N))
+        file["b"] = b
+    layout = h5py.VirtualLayout((M, N), "f4")
+    layout[...] = h5py.VirtualSource(at("good.h5"), "A", shape=(M, N))
+    with h5py.File(at("virtual.h5"), "w") as file:
+        file.create_virtual_dataset("A", layout)
+        file["b"] = b
+    with h5py.File(at("external.h5"), "w") as file:
+        file.create_dataset("A", data=a, external=[(at("external.raw"), 0, h5py.h5f.UNLIMITED)])
+        file["b"] = b
+    with h5py.File(at("linked.h5"), "w") as file:
+        file["A"] = h5py.ExternalLink(at("good.h5"), "/A")
+        file["b"] = b
+    with h5py.File(at("dangling.h5"), "w") as file:
+        file["A"] = h5py.SoftLink("/nowhere")
+        file["b"] = b
+    write(at("short_b.h5"), A=a, b=b[:-1])
+    write(at("no_rows.h5"), A=a[:0], b=b[:0])  # C-43
+    write(at("no_columns.h5"), A=a[:, :0], b=b)
+    write(at("no_b_columns.h5"), A=a, b=np.zeros((M, 0), "f4"))
+    write(at("narrow.h5"), A=a[:, :5], b=b)
+    write(at("double.h5"), A=a.astype("f8"), b=b)
+    write(at("wide.h5"), A=a[:10].repeat(3, axis=1)[:, :20], b=b[:10])  # C-32
+    for name, keywords in (("gzip", {"compression": "gzip"}), ("fletcher32", {"fletcher32": True})):
+        write(at(f"damaged_{name}.h5"), A=(a, {"chunks": (64, N), **keywords}), b=b)
+        damage_last_chunk(at(f"damaged_{name}.h5"), "A")
+
+    last = a.copy()  # C-27
+    last[M - 1, N - 1] = np.nan
+    write(at("nan_last.h5"), A=last, b=b)
+    write(at("nan_last_f8.h5"), A=last.astype("f8"), b=b)
+    write(at("nan_last_f2.h5"), A=last.astype(">f2"), b=b)
+    several = a.copy()
+    several[5, 2] = several[9, 0] = np.inf
+    several[1800, 6] = -np.inf
+    write(at("inf_several.h5"), A=(several, {"chunks": (100, 3), "compression": "gzip"}), b=b)
+    b_inf = b.copy()
+    b_inf[1700] = np.inf
+    write(at("inf_b.h5"), A=a, b=b_inf)
+    b2 = np.stack([b, b], axis=1)
+    b2[3, 1] = np.nan
+    write(at("nan_b2.h5"), A=a, b=b2)
+    huge = a.astype("f8")
+    huge[1234, 3] = 1e300
+    write(at("huge.h5"), A=huge, b=b)
+    b_huge = b.astype("f8")
+    b_huge[77] = -1e39
+    write(at("huge_b.h5"), A=a, b=b_huge)
+    write(at("overflow.h5"), A=np.full((M, 1), 3e38, "f4"), b=b)
+
+    rows = np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9], [10, 11, 12]], "f4")
+    write(at("rank2.h5"), A=rows, b=rows[:, 0])  # C-25
+    write(at("rank2_f2.h5"), A=rows.astype("f2"), b=rows[:, 0])
+    zero = rng.standard_normal((1000, 20)).astype("f4")
+    zero[:, [0, 13]] = 0
+    write(at("zero_columns.h5"), A=zero, b=zero[:, 1])  # C-26
+    zero[-1, 0] = zero[-3, 13] = 2
+    write(at("late_columns.h5"), A=zero, b=zero[:, 1])
+    twice = a.copy()
+    twice[:, 4] = 2 * twice[:, 1]
+    write(at("twice.h5"), A=twice, b=b)
+    write(at("all_zero.h5"), A=np.zeros((50, 2), "f4"), b=np.ones(50, "f4"))
+    return os.path.getsize(at("whole.h5"))
+
+
+def usage_cases():
+    """Exit 2: nothing is read, nothing written, no report."""
+    good = ["solve", "@good.h5"]
+    cases = [
+        Case("no subcommand", 2, [], ["subcommand"]),
+        Case("unknown subcommand", 2, ["resolve", "@good.h5"], ["resolve"]),
+        Case("unknown option", 2, [*good, "--frobnicate"], ["--frobnicate"]),
+        Case("misspelt option", 2, [*good, "--overample", "2"], ["--overample"]),
+        Case("abbreviated option", 2, [*good, "--over", "2"], ["--over"]),
+        Case("missing file argument", 2, ["solve"], ["FILE"]),
+        Case("option without its value", 2, [*good, "--seed"], ["--seed"]),
+        Case("unknown option, no file", 2, ["solve", "--frobnicate"], ["--frobnicate"], ranks=(1,)),
+        Case("option twice", 2, [*good, "--seed", "1", "--seed", "2"], ["--seed"]),
+        Case("two that exclude each other", 2, [*good, "--sketch-rows", "64", "--oversample", "2"],
+             ["--sketch-rows", "--oversample"]),
+        Case("quiet and verbose", 2, [*good, "--quiet", "--verbose"], ["--quiet"]),
+        Case("sketch rows no multiple of zeta", 2, [*good, "--sketch-rows", "30"],
+             ["--sketch-rows 30", "zeta = 4", "use 32", "--hash independent"]),
+        Case("sketch rows below zeta", 2, [*good, "--sketch-rows", "8", "--zeta", "9", "--hash", "independent"],
+             ["--sketch-rows 8", "zeta = 9"]),
+        Case("d equals n", 2, ["solve", "@narrow.h5", "--sketch-rows", "5", "--hash", "independent"],
+             ["d = 5", "n = 5", "--oversample"]),
+        Case("d below n", 2, [*good, "--sketch-rows", "4"], ["d = 4", "n = 7", "--sketch-rows 8"]),
+        Case("wide", 2, ["solve", "@wide.h5"], ["10 rows", "20 columns", "transpose"]),  # C-32
+        Case("output is the input", 2, [*good, "-o", "@good.h5"], ["good.h5", "input"]),
+        Case("output is the input by another path", 2, [*good, "-o", "@folder/../good.h5"], ["good.h5", "input"]),
+        Case("output is the file of b", 2, ["solve", "@double.h5", "--b", "@good.h5:/b", "-o", "@good.h5"],
+             ["good.h5", "input"]),
+        Case("report is the input", 2, [*good, "--report", "@good.h5"], ["--report", "input"], report=False),
+        Case("report is the output", 2, [*good, "-o", "same", "--report", "same"], ["--report", "same"], report=False),
+        Case("fp16 on the host backend", 2, [*good, "--backend", "host", "--precision", "fp16"], ["fp16", "fp32"]),
+    ]
+    if not CUDA:
+        cases.append(Case("cuda in a host build", 2, [*good, "--backend", "cuda"], ["--backend", "CUDA", "host"]))
+    values = {
+        "--zeta": ["0", "-1", "four", "1025", "99999999999999999999"], "--hash": ["sorted", ""],
+        "--oversample": ["1", "0.5", "-2", "nan", "inf", "2x", "1e7"], "--sketch-rows": ["0", "-64", "1073741825", "1.5"],
+        "--seed": ["-1", "x", "18446744073709551616"], "--chunk-rows": ["-5", "many", "1.5.2"],
+        "--memory": ["lots", "-1", "1Q"], "--timeout": ["-1", "soon", "5y"], "--method": ["lsqr"], "--precision": ["fp8"],
+        "--backend": ["gpu"], "--comm": ["tcp"], "--sketch": ["gaussian"], "--scaling": ["rows"],
+    }
+    for option, wrong in values.items():
+        for k, value in enumerate(wrong):
+            cases.append(Case(f"{option} {value!r}", 2, [*good, f"{option}={value}"], [option],
+                              ranks=(1, 3) if k == 0 else (1,)))
+    generate = ["generate", "new.h5"]
+    sized = [*generate, "--rows", "90", "--cols", "4"]
+    cases += [
+        Case("generate without sizes", 2, generate, ["--rows"]),
+        Case("generate more columns than rows", 2, [*generate, "--rows", "3", "--cols", "4"], ["--rows 3", "--cols 4"]),
+        Case("generate no columns", 2, [*generate, "--rows", "3", "--cols", "0"], ["--cols 0"]),
+        Case("generate more shards than rows", 2, [*generate, "--rows", "5", "--cols", "2", "--shards", "6"],
+             ["--shards 6", "5"]),
+        Case("generate unknown kind", 2, [*sized, "--kind", "cauchy"], ["--kind", "cauchy", "gaussian"]),
+        Case("generate unknown type", 2, [*sized, "--dtype", "f16"], ["--dtype", "f16"], ranks=(1,)),
+        Case("generate cond below 1", 2, [*sized, "--cond", "0.5"], ["--cond"], ranks=(1,)),
+        Case("generate rank 0", 2, [*sized, "--kind", "lowrank", "--rank", "0"], ["--rank"], ranks=(1,)),
+        Case("generate negative noise", 2, [*sized, "--noise", "-1"], ["--noise"], ranks=(1,)),
+        Case("generate no shards", 2, [*sized, "--shards", "0"], ["--shards"], ranks=(1,)),
+        Case("inspect without file", 2, ["inspect"], ["FILE"], ranks=(1,)),
+        Case("inspect for minus one ranks", 2, ["inspect", "@good.h5", "--ranks", "-1"], ["--ranks"], ranks=(1,)),
+        Case("bench without topic", 2, ["bench"], ["subcommand"], ranks=(1,)),
+        Case("bench on several ranks", 2, ["bench", "sketch"], ["3 run", "without mpirun"], ranks=(3,)),
+    ]
+    for option, wrong in {"--zeta": ["0", "-4"], "--cols": ["0", "-3"], "--oversample": ["0.5", "nan", "-1", "1e99"],
+                          "--bytes": ["0", "100"], "--repeats": ["0"], "--hash": ["sorted"]}.items():
+        cases += [Case(f"bench sketch {option} {value}", 2, ["bench", "sketch", f"{option}={value}"], [option[2:]],
+                       ranks=(1,), any_stderr=True) for value in wrong]
+    return cases
+
+
+def input_cases(whole_bytes):
+    """Exit 3, and m < n as it depends on the file."""
+    def solve(name, words, *more, **how):
+        return Case(name, 3, ["solve", f"@{name}", *more], [name, *words], **how)
+
+    return [
+        solve("missing.h5", ["No such file"]),
+        Case("missing in a missing folder", 3, ["solve", "@none/missing.h5"], ["missing.h5", "No such file"], output=False),
+        solve("empty.h5", ["empty", "0 bytes"]),
+        solve("text.h5", ["not an HDF5 file", "600 bytes"]),
+        solve("folder", ["is a directory"]),
+        Case("device", 3, ["solve", "/dev/null", "-o", "x.h5"], ["/dev/null", "not a regular file"]),
+        solve("cut.h5", ["truncated", f"60000 of {whole_bytes} bytes"]),  # C-09
+        solve("good.h5", ["/matrix", "/A, /b", "--a"], "--a", "/matrix"),
+        Case("wrong name of b", 3, ["solve", "@good.h5", "--b", "/rhs"], ["/rhs", "/A, /b", "--b"]),
+        Case("missing file of b", 3, ["solve", "@good.h5", "--b", "@none.h5:/b"], ["none.h5", "No such file"]),
+        Case("a group for A", 3, ["solve", "@good.h5", "--a", "/"], ["good.h5"], ranks=(1,)),
+        solve("int32.h5", ["/A", "int32", "float32", "astype"]),
+        solve("uint8.h5", ["/b", "uint8"], ranks=(1,)),
+        solve("bool.h5", ["/A", "boolean"], ranks=(1,)),
+        solve("complex.h5", ["/A", "complex"], ranks=(1,)),
+        solve("long.h5", ["/A", "128-bit"], ranks=(1,)),
+        solve("rank3.h5", ["3 dimensions", "(m, n)"]),
+        solve("scalar.h5", ["0 dimensions"], ranks=(1,)),
+        solve("lzf.h5", ["lzf", "h5repack -f GZIP=1"]),  # C-06
+        solve("unwritten.h5", ["/A", "never written"]),
+        solve("unwritten_chunks.h5", ["/A", "never written"]),
+        solve("virtual.h5", ["virtual", "h5repack"]),
+        solve("external.h5", ["external", "h5repack"]),
+        solve("linked.h5", ["/A", "link", "good.h5"]),
+        solve("dangling.h5", ["/A"]),
+        solve("short_b.h5", ["2003", "2002", "/b"]),
+        solve("no_rows.h5", ["/A", "no rows", "(0, 7)"], ranks=(1, 3)),  # C-43
+        solve("no_columns.h5", ["/A", "no columns"], ranks=(1,)),
+        solve("no_b_columns.h5", ["/b", "no columns"], ranks=(1,)),
+        Case("shards of different widths", 3, ["solve", "@good.h5", "@narrow.h5"], ["shards", "(2003, 7)", "(2003, 5)"]),
+        Case("shards of different types", 3, ["solve", "@good.h5", "@double.h5"], ["shards", "float32", "float64"]),
+        Case("second shard missing", 3, ["solve", "@good.h5", "@missing.h5"], ["missing.h5"]),
+        solve("damaged_gzip.h5", ["rows", "/A"]),  # only the last rank meets it (C-23)
+        solve("damaged_fletcher32.h5", ["rows", "/A"]),
+        Case("inspect of a missing file", 3, ["inspect", "@missing.h5"], ["missing.h5"]),
+        Case("escape sequence in a name", 3, ["solve", "bad\x1b[31m\nname.h5", "-o", "x.h5"], ["name.h5"]),
+    ]
+
+
+def value_cases():
+    """Exits 4, 5, 7."""
+    def solve(code, name, words, *more, **how):
+        return Case(name, code, ["solve", f"@{name}", *more], words, **how)
+
+    last = ["A has 1 ", f"row {M - 1}, column {N - 1} ", "/A"]
+    return [
+        solve(4, "nan_last.h5", [*last, "nan_last.h5"]),
+        solve(4, "nan_last.h5", last, "--chunk-rows", "100", ranks=(3,)),
+        solve(4, "nan_last_f8.h5", last),
+        solve(4, "nan_last_f2.h5", last),
+        solve(4, "inf_several.h5", ["A has 3 ", "row 5, column 2 "]),
+        solve(4, "inf_b.h5", ["b has 1 ", "row 1700, column 0 ", "/b"]),
+        solve(4, "nan_b2.h5", ["b has 1 ", "row 3, column 1 ", "/b"]),
+        solve(4, "huge.h5", ["A has 1 ", "float32", "row 1234, column 3 "]),
+        solve(4, "huge_b.h5", ["b has 1 ", "float32", "row 77, column 0 "]),
+        solve(4, "overflow.h5", ["overflow", "scale"]),
+        solve(5, "rank2.h5", ["rank 2 of 3", "column 2 "]),  # C-25
+        solve(5, "rank2_f2.h5", ["rank 2 of 3", "column 2 "]),
+        solve(5, "zero_columns.h5", ["rank 18 of 20", "columns 0, 13 "]),  # C-26
+        solve(5, "twice.h5", ["rank 6 of 7", "column 4 "]),
+        solve(5, "all_zero.h5", ["rank 0 of 2", "columns 0, 1 "]),
+        solve(7, "good.h5", ["1000 B", "--memory", "--oversample"], "--memory", "1k"),
+        solve(7, "good.h5", ["--chunk-rows"], "--memory", "200k", "--chunk-rows", "2003", ranks=(1,)),
+        Case("inspect with little memory", 7, ["inspect", "@good.h5", "--memory", "1k"], ["--memory"], any_stdout=True),
+        solve(0, "late_columns.h5", [], "-o", "x.h5", creates=["x.h5"]),  # C-26: zero on all ranks but the last
+    ]
+
+
+def communication_cases():
+    """Exit 8."""
+    slurm = {"SLURM_PROCID": "1", "SLURM_NTASKS": "4", "SLURM_STEP_NUM_TASKS": "4"}
+    open_mpi = {"OMPI_COMM_WORLD_SIZE": "2"}
+    good = ["solve", "@good.h5", "-o", "x.h5"]
+    return [
+        Case("C-12: srun with the wrong PMI", 8, good, ["4 tasks", "1 rank", "--mpi=pmix", "--ignore-launcher"],
+             ranks=(1,), environment=slurm),
+        Case("C-24: mpirun of another MPI", 8, good, ["2 tasks", "1 rank", "--version", "--ignore-launcher"],
+             ranks=(1,), environment=open_mpi),
+        Case("generate under the wrong launcher", 8, ["generate", "new.h5", "--rows", "9", "--cols", "2"],
+             ["4 tasks", "1 rank"], ranks=(1,), environment=slurm),
+        Case("C-12 overridden", 0, [*good, "--ignore-launcher"], ranks=(1,), environment=slurm, creates=["x.h5"]),
+        Case("C-24 overridden", 0, [*good, "--ignore-launcher"], ranks=(1,), environment=open_mpi, creates=["x.h5"]),
+        Case("sbatch and mpirun", 0, good, environment={"SLURM_STEP_NUM_TASKS": "1"}, creates=["x.h5"]),
+        Case("launcher is no matter for --version", 0, ["--version"], ranks=(1,), environment=slurm, any_stdout=True),
+    ]
+
+
+def output_cases(folder):
+    """Exit 9, and what may not be touched. The file-size limit and the full disk give errno texts."""
+    def solve(name, words, *more, **how):
+        return Case(name, 9, ["solve", "@good.h5", *more], words, **how)
+
+    limit = ["bash", "-c", 'ulimit -f 1; exec "$@"', "bash"]
+    cases = [
+        solve("folder of the output missing", ["none/x.h5", "No such file"], "-o", "none/x.h5"),
+        solve("output is a folder", ["folder", "not a regular file"], "-o", "@folder"),
+        solve("output is a device", ["/dev/full", "not a regular file"], "-o", "/dev/full"),
+        solve("folder of the report missing", ["none/r.json", "No such file"], "-o", "x.h5", "--report", "none/r.json",
+              report=False),
+        solve("report is a folder", ["folder", "not a regular file"], "-o", "x.h5", "--report", "@folder", report=False),
+        solve("C-10: limit of the file size", ["x.h5", "File too large"], "-o", "x.h5", "--report", "-", report="-",
+              prefix=limit, ranks=(3,)),  # not below mpirun, the limit would hit Open MPI's own files
+        Case("generate into a missing folder", 9, ["generate", "none/g.h5", "--rows", "9", "--cols", "2"],
+             ["none/g.h5", "No such file"]),
+        Case("generate onto a folder", 9, ["generate", "@folder", "--rows", "9", "--cols", "2"], ["not a regular file"],
+             ranks=(1,)),
+        Case("generate beyond the limit of the file size", 9, ["generate", "g.h5", "--rows", "9k", "--cols", "2"],
+             ["g.h5", "File too large"], prefix=limit, ranks=(3,), any_stderr=True),
+    ]
+    disk = os.path.join(folder, "disk")
+    os.mkdir(disk)
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", disk], check=False,
+                      stderr=subprocess.DEVNULL).returncode == 0:
+        cases += [
+            solve("C-10: disk full", ["x.h5", "No space left"], "-o", "@disk/x.h5", ranks=(1,)),
+            solve("C-10: disk full, 3 ranks", ["x.h5", "No space left"], "-o", "@disk/x.h5", ranks=(3,)),
+            Case("generate onto a full disk", 9, ["generate", "@disk/g.h5", "--rows", "9k", "--cols", "2"],
+                 ["g.h5", "No space left"], ranks=(3,)),
+        ]
+        return cases, disk
+    print("left out: a full disk (no mount of a tmpfs here); the limit of the file size stands in for it")
+    return cases, None
+
+
+def check_report(checks, name, case, ranks, text, message):
+    """The report of a failing or solved run: strict JSON that agrees with the exit and says why values are null."""
+    try:
+        report = strict_json(text)
+    except ValueError as error:
+        checks.check(f"{name}: the report is strict JSON", False, f"{error}\n{text[:2000]}")
+        return
+    checks.check(f"{name}: status and exit_code of the report", report["exit_code"] == case.code and
+                 report["status"] == STATUS[case.code], text)
+    if case.code:
+        shown = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in report["message"] or "?")
+        checks.check(f"{name}: the report holds the message", shown in message, text)
+        if case.code != 9:  # there x was found, and lost
+            checks.check(f"{name}: not converged", report["solver"]["converged"] is False, text)
+        checks.check(f"{name}: comm.size of the report", report["comm"]["size"] == ranks, text)
+        checks.check(f"{name}: nulls have a reason", any("null" in warning for warning in report["warnings"]), text)
+
+
+def check_case(checks, shared, case, ranks, folder):
+    """Runs a case in a folder of its own and checks all that the docstring lists."""
+    name = f"{case.name}, exit {case.code}, {ranks} rank{'s' if ranks > 1 else ''}"
+    arguments = [word.replace("@", shared + "/", 1) if "@" in word[:1] else word for word in case.arguments]
+    if case.report is True:
+        arguments += ["--report", "r.json"]
+    if arguments and arguments[0] == "solve" and case.output and "-o" not in arguments:
+        arguments += ["-o", "x.h5"]
+    if arguments and arguments[0] in ("solve", "generate") and "--quiet" not in arguments:
+        arguments.append("--quiet")
+    how = dict(case.how)
+    any_stderr, any_stdout = how.pop("any_stderr", False), how.pop("any_stdout", False)
+    before = set(os.listdir(shared))
+    done = run(arguments, ranks=ranks, cwd=folder, **how)
+    if not checks.check(f"{name}: the code, within 60 s", done.code == case.code, done):
+        return
+    own = done.own_lines()
+    errors = [line for line in own if line.startswith("tallsketch: error: ")]
+    message = errors[0] if errors else ""
+    if case.code:
+        checks.check(f"{name}: one error line", len(errors) == 1, done)
+        checks.check(f"{name}: the error is on stderr", not done.out.strip() or case.report == "-" or any_stdout, done)
+        if not any_stderr and not any_stdout and case.report != "-":
+            checks.check(f"{name}: nothing but the error", own == errors, done)
+        for word in case.words:
+            checks.check(f"{name}: the message has '{word}'", word in message, done)
+        checks.check(f"{name}: no control characters", message.isprintable(), repr(message))
+    elif not any_stdout:
+        checks.check(f"{name}: --quiet says nothing", not own, done)
+    expected = set(case.creates)
+    if case.report is True and case.code != 2:
+        expected.add("r.json")
+    left = set(os.listdir(folder))
+    if checks.check(f"{name}: leaves {sorted(expected) or 'nothing'}", left == expected, f"left {left}\n{done}"):
+        if "r.json" in expected:
+            with open(os.path.join(folder, "r.json"), encoding="utf-8") as file:
+                check_report(checks, name, case, ranks, file.read(), message)
+    if case.report == "-" and case.code != 2:
+        check_report(checks, name, case, ranks, done.out, message)
+    checks.check(f"{name}: nothing new beside the inputs", set(os.listdir(shared)) == before, os.listdir(shared))
+
+
+def check_watchdog(checks, folder):
+    """A stage that overruns ends the job with code 8: here a limit of a microsecond, which any stage overruns."""
+    for ranks in (1, 3):
+        done = run(["solve", os.path.join(folder, "whole.h5"), "-o", os.path.join(folder, "late.x.h5"), "--quiet",
+                    "--timeout", "0.000001"], ranks=ranks, cwd=folder)
+        errors = [line for line in done.own_lines() if line.startswith("tallsketch: error: ")]
+        checks.check(f"watchdog, {ranks} ranks: code 8", done.code == 8, done)
+        checks.check(f"watchdog, {ranks} ranks: says stage and --timeout", errors and
+                     all("stage '" in line and "--timeout" in line for line in errors), done)
+        checks.check(f"watchdog, {ranks} ranks: no output", not os.path.exists(os.path.join(folder, "late.x.h5")))
+
+
+def main():
+    checks = Checks()
+    print(f"data seed {SEED}")
+    with Folder() as top:
+        shared = os.path.join(top, "inputs")
+        os.mkdir(shared)
+        whole_bytes = make_inputs(shared)
+        outputs, disk = output_cases(shared)
+        try:
+            cases = [*usage_cases(), *input_cases(whole_bytes), *value_cases(), *communication_cases(), *outputs]
+            jobs = []
+            for case in cases:
+                for ranks in case.ranks:
+                    jobs.append((case, ranks, os.path.join(top, f"run.{len(jobs)}")))
+                    os.mkdir(jobs[-1][2])
+            in_parallel(lambda job: check_case(checks, shared, *job), jobs)
+            if disk:
+                checks.check("a full disk keeps nothing", not os.listdir(disk), os.listdir(disk))
+            check_watchdog(checks, shared)
+            print(f"{len(jobs)} runs")
+        finally:
+            if disk:
+                subprocess.run(["umount", disk], check=False)
+    return checks.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

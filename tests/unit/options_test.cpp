@@ -1,0 +1,118 @@
+// Names of datasets, and the words of the options. The command line as a whole: tests/cli.
+#include <CLI/CLI.hpp>
+
+#include "src/options.h"
+#include "tests/support/catch.h"
+
+using namespace tallsketch;
+
+namespace {
+
+/// Parses "solve" options; the message of what CLI11 throws, "" if it accepts them.
+std::string parse(SolveOptions& options, std::vector<std::string> arguments) {
+  CLI::App app;
+  add_solve_options(app, options);
+  std::reverse(arguments.begin(), arguments.end());
+  try {
+    app.parse(arguments);
+  } catch (const CLI::ParseError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("A dataset name splits at the last colon before a slash") {
+  struct Row {
+    const char *text, *file, *dataset;
+  };
+  for (const Row& row :
+       {Row{"a.h5", "a.h5", ""}, Row{"a.h5:/A", "a.h5", "/A"}, Row{"dir/a.h5:/g/A", "dir/a.h5", "/g/A"},
+        Row{"/b", "/b", ""}, Row{"/abs/a.h5", "/abs/a.h5", ""}, Row{"/abs/a.h5:/A", "/abs/a.h5", "/A"},
+        Row{"a:b.h5", "a:b.h5", ""}, Row{"a:b.h5:/A", "a:b.h5", "/A"}, Row{":/A", ":/A", ""},
+        Row{"x:/y:/z", "x:/y", "/z"}, Row{"", "", ""}, Row{"a.h5:/", "a.h5", "/"}}) {
+    INFO(row.text);
+    const DatasetName name = parse_dataset_name(row.text);
+    CHECK(name.file == row.file);
+    CHECK(name.dataset == row.dataset);
+  }
+}
+
+TEST_CASE("Defaults of solve are those of the contract") {
+  SolveOptions options;
+  REQUIRE(parse(options, {"f.h5"}) == "");
+  CHECK(options.input.files == std::vector<std::string>{"f.h5"});
+  CHECK(options.input.a == "/A");
+  CHECK(options.input.b == "/b");
+  CHECK(options.sketch.zeta == 4);
+  CHECK(options.sketch.hash == SketchHash::kPermuted);
+  CHECK(options.sketch.precision == SketchPrecision::kFp32);
+  CHECK(options.sketch.oversample == "auto");
+  CHECK(options.sketch.seed == 0);
+  CHECK(options.run.timeout == 600);
+  CHECK(options.run.backend == BackendChoice::kAuto);
+}
+
+TEST_CASE("Sizes take decimal and binary suffixes, times take units") {
+  struct Row {
+    const char* text;
+    std::uint64_t value;
+  };
+  for (const Row& row : {Row{"0", 0}, Row{"17", 17}, Row{"2k", 2000}, Row{"2K", 2000}, Row{"3M", 3000000},
+                         Row{"1G", 1000000000}, Row{"1KiB", 1024}, Row{"1MiB", 1048576}, Row{"2GiB", 2147483648},
+                         Row{"1 GiB", 1073741824}, Row{"9223372036854775807", 9223372036854775807U}}) {
+    INFO(row.text);
+    SolveOptions options;
+    CHECK(parse(options, {"f.h5", "--memory", row.text, "--chunk-rows", row.text}) == "");
+    CHECK(options.run.memory_bytes == row.value);
+    CHECK(options.run.chunk_rows == row.value);
+  }
+  for (const char* text : {"-1", "-1k", "+1", "", "k", "1X", "1e6", "9223372036854775808", "20000000000G", "nan"}) {
+    INFO(text);
+    SolveOptions options;
+    CHECK(parse(options, {"f.h5", std::string("--memory=") + text}) != "");
+  }
+  struct Time {
+    const char* text;
+    double seconds;
+  };
+  for (const Time& row : {Time{"0", 0}, Time{"90", 90}, Time{"90s", 90}, Time{"2m", 120}, Time{"1h", 3600}}) {
+    INFO(row.text);
+    SolveOptions options;
+    CHECK(parse(options, {"f.h5", "--timeout", row.text}) == "");
+    CHECK(options.run.timeout == row.seconds);
+  }
+}
+
+TEST_CASE("A seed is a whole number of 64 bits, and nothing wraps around") {
+  SolveOptions options;
+  CHECK(parse(options, {"f.h5", "--seed", "18446744073709551615"}) == "");
+  CHECK(options.sketch.seed == 18446744073709551615U);
+  for (const char* text : {"-1", "18446744073709551616", "1.5", "x", ""}) {
+    INFO(text);
+    CHECK(parse(options, {"f.h5", std::string("--seed=") + text}) != "");
+  }
+}
+
+TEST_CASE("The oversampling is auto or a number above 1") {
+  for (const char* text : {"auto", "2", "1.0001", "16", "1e6"}) {
+    SolveOptions options;
+    CHECK(parse(options, {"f.h5", "--oversample", text}) == "");
+    CHECK(options.sketch.oversample == text);
+  }
+  for (const char* text : {"1", "0", "-3", "nan", "inf", "1.0000001e6", "2x", "Auto", ""}) {
+    INFO(text);
+    SolveOptions options;
+    CHECK(parse(options, {"f.h5", std::string("--oversample=") + text}) != "");
+  }
+}
+
+TEST_CASE("zeta is bounded on both sides") {
+  for (const auto& [text, accepted] :
+       {std::pair<const char*, bool>{"0", false}, {"1", true}, {"1024", true}, {"1025", false}}) {
+    INFO(text);
+    SolveOptions options;
+    CHECK((parse(options, {"f.h5", "--zeta", text}) == "") == accepted);
+  }
+}

@@ -1,0 +1,231 @@
+// The plan: row ranges, sketch sizes, chunks and memory, with sizes no machine here has.
+#include <cstdint>
+#include <limits>
+#include <tuple>
+#include <vector>
+
+#include "kernels/sketch_rule.h"
+#include "src/error.h"
+#include "src/plan.h"
+#include "src/row_pass.h"
+#include "tests/support/catch.h"
+
+using namespace tallsketch;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+constexpr std::int64_t kHugeRows = 3'218'569'051;  // C-18: beyond 2^31, odd
+
+/// The kind and message of the Error that f throws; kind 0 and no message if it throws none.
+template <class F>
+std::pair<int, std::string> error_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return {e.exit_code(), e.what()};
+  }
+  return {0, ""};
+}
+
+std::pair<int, std::string> spec_error(const ProblemShape& shape, const SketchOptions& options) {
+  return error_of([&] { static_cast<void>(make_sketch_spec(shape, options)); });
+}
+
+SketchOptions with_oversample(const std::string& ratio, int zeta = 4) {
+  SketchOptions options;
+  options.oversample = ratio;
+  options.zeta = zeta;
+  return options;
+}
+
+SketchOptions with_rows(std::int64_t d, int zeta = 4, SketchHash hash = SketchHash::kPermuted) {
+  SketchOptions options;
+  options.sketch_rows = d;
+  options.zeta = zeta;
+  options.hash = hash;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("Row ranges cover all rows once, in order, in whole batches, evenly") {
+  std::vector<std::tuple<std::int64_t, std::int64_t, int>> cases = {
+      {kHugeRows, 512, 8}, {kHugeRows, 1, 8}, {kHugeRows, 1024, 1},
+      {3, 512, 5},         {3, 1, 5},         {0, 512, 3},
+      {1, 1, 1},           {512, 512, 2},     {(std::int64_t{1} << 48), 1536, 4096}};
+  for (int ranks = 1; ranks <= 5; ++ranks) {
+    for (const std::int64_t batch : {std::int64_t{1}, std::int64_t{512}, std::int64_t{600}}) {
+      for (const std::int64_t off : {-1, 0, 1}) cases.emplace_back(7 * batch * ranks + off, batch, ranks);
+    }
+  }
+  for (const auto& [m, batch, ranks] : cases) {
+    CAPTURE(m, batch, ranks);
+    const std::vector<RowRange> ranges = split_rows(m, batch, ranks);
+    REQUIRE(ranges.size() == static_cast<std::size_t>(ranks));
+    std::int64_t next = 0, least = std::numeric_limits<std::int64_t>::max(), most = 0;
+    for (const RowRange& range : ranges) {
+      CHECK(range.begin == next);
+      CHECK(range.end >= range.begin);
+      CHECK((range.begin % batch == 0 || range.begin == m));
+      CHECK((range.end % batch == 0 || range.end == m));
+      least = std::min(least, range.size());
+      most = std::max(most, range.size());
+      next = range.end;
+    }
+    CHECK(next == m);
+    CHECK(ranges.front().size() == most);  // the plan takes the first for the largest
+    CHECK(most - least < 2 * batch);       // one batch of difference, and the cut of the last
+  }
+}
+
+TEST_CASE("Consecutive chunks cover a range once and hold at most the chunk size") {
+  for (const auto& [begin, end, chunk] : {std::tuple<std::int64_t, std::int64_t, std::int64_t>{0, 0, 5},
+                                          {7, 7, 1},
+                                          {3, 4, 1},
+                                          {3, 13, 5},
+                                          {3, 14, 5},
+                                          {kHugeRows - 10, kHugeRows, std::int64_t{1} << 40}}) {
+    CAPTURE(begin, end, chunk);
+    std::int64_t next = begin;
+    int visits = 0;
+    for_each_chunk({begin, end}, chunk, [&](RowRange rows) {
+      CHECK(rows.begin == next);
+      CHECK(rows.size() > 0);
+      CHECK(rows.size() <= chunk);
+      next = rows.end;
+      ++visits;
+    });
+    CHECK(next == end);
+    CHECK(visits == (end - begin + chunk - 1) / chunk);
+  }
+}
+
+TEST_CASE("d follows from the oversampling, rounded up to 16 zeta, with auto for 2") {
+  const ProblemShape shape{1'000'000, 100, 1, ElementType::kFloat32};
+  CHECK(make_sketch_spec(shape, {}).d == 256);
+  CHECK(make_sketch_spec(shape, with_oversample("2")).d == 256);
+  CHECK(make_sketch_spec(shape, with_oversample("2.56")).d == 256);
+  CHECK(make_sketch_spec(shape, with_oversample("2.5601")).d == 320);
+  CHECK(make_sketch_spec(shape, with_oversample("2", 1)).d == 208);
+  CHECK(make_sketch_spec(shape, with_oversample("1.01", 9)).d == 144);
+  const SketchSpec spec = make_sketch_spec(shape, {});
+  CHECK(spec.batch_rows == batch_rows_for(256, 4));
+  CHECK(spec.zeta == 4);
+  CHECK(spec.hash == SketchHash::kPermuted);
+}
+
+TEST_CASE("d of its own is taken exactly, and must exceed n and fit the blocks") {
+  const ProblemShape shape{1'000'000, 100, 1, ElementType::kFloat32};
+  CHECK(make_sketch_spec(shape, with_rows(104)).d == 104);
+  CHECK(make_sketch_spec(shape, with_rows(101, 4, SketchHash::kIndependent)).d == 101);
+  CHECK(spec_error(shape, with_rows(101)).first == 2);
+  CHECK_THAT(spec_error(shape, with_rows(101)).second,
+             ContainsSubstring("--sketch-rows 101") && ContainsSubstring("zeta = 4") && ContainsSubstring("use 104"));
+  CHECK(spec_error(shape, with_rows(100)).first == 2);
+  CHECK_THAT(spec_error(shape, with_rows(100)).second,
+             ContainsSubstring("d = 100") && ContainsSubstring("n = 100") && ContainsSubstring("--sketch-rows 104"));
+  const ProblemShape narrow{1000, 3, 1, ElementType::kFloat32};
+  CHECK(make_sketch_spec(narrow, with_rows(9, 9, SketchHash::kIndependent)).d == 9);
+  CHECK(spec_error(narrow, with_rows(8, 9, SketchHash::kIndependent)).first == 2);
+}
+
+TEST_CASE("The limit of sketch rows is refused on the far side only") {
+  const ProblemShape shape{std::int64_t{1} << 40, 1000, 1, ElementType::kFloat32};
+  CHECK(make_sketch_spec(shape, with_rows(kMaxSketchRows)).d == kMaxSketchRows);
+  CHECK(spec_error(shape, with_rows(kMaxSketchRows + 4)).first == 2);
+  const ProblemShape wide{std::int64_t{1} << 40, std::int64_t{1} << 24, 1, ElementType::kFloat32};
+  CHECK(make_sketch_spec(wide, with_oversample("64")).d == kMaxSketchRows);
+  CHECK(spec_error(wide, with_oversample("64.1")).first == 2);
+  CHECK_THAT(spec_error(wide, with_oversample("64.1")).second, ContainsSubstring("--oversample 64.1"));
+  CHECK(spec_error(wide, with_oversample("1000000")).first == 2);
+}
+
+TEST_CASE("A plan that does not fit names every part, the limit and the remedies; one byte more is enough") {
+  const ProblemShape shape{100'000, 50, 2, ElementType::kFloat64};
+  const SketchSpec spec = make_sketch_spec(shape, {});
+  PlanLimits limits;
+  limits.scratch_bytes = 4096;
+  limits.chunk_rows = 1000;
+  const Plan free_plan = make_plan(shape, spec, 2, limits);  // memory 0: not known, not limited
+  const std::int64_t needed = free_plan.backend_bytes() + free_plan.chunk_bytes;
+  CHECK(free_plan.chunk_bytes == 2 * 1000 * (50 * 8 + 2 * 8));
+  CHECK(free_plan.sketch_bytes == 128 * 52 * 4);
+  limits.memory_bytes = needed;
+  CHECK(error_of([&] { make_plan(shape, spec, 2, limits); }).first == 0);
+  limits.memory_bytes = needed - 1;
+  const auto [code, message] = error_of([&] { make_plan(shape, spec, 2, limits); });
+  CHECK(code == 7);
+  CHECK_THAT(message, ContainsSubstring(bytes_text(needed)) && ContainsSubstring("sketch of 128 x 52") &&
+                          ContainsSubstring("scratch 4 KiB") && ContainsSubstring("chunk of 1000 rows") &&
+                          ContainsSubstring(bytes_text(needed - 1)) && ContainsSubstring("--oversample") &&
+                          ContainsSubstring("--chunk-rows") && ContainsSubstring("--memory"));
+}
+
+TEST_CASE("Chunks are whole batches, shrink to the memory there is and never exceed a rank's rows") {
+  const ProblemShape shape{10'000'000, 64, 1, ElementType::kFloat32};
+  const SketchSpec spec = make_sketch_spec(shape, {});
+  PlanLimits limits;
+  const Plan plan = make_plan(shape, spec, 4, limits);
+  CHECK(plan.chunk_rows > 0);
+  CHECK(plan.chunk_rows % spec.batch_rows == 0);
+  CHECK(plan.rank_rows.size() == 4);
+  CHECK(plan.residency == Residency::kFile);
+  CHECK(plan.passes == 1);
+
+  limits.memory_bytes = plan.backend_bytes() + plan.chunk_bytes / 10;
+  const Plan small = make_plan(shape, spec, 4, limits);
+  CHECK(small.chunk_rows < plan.chunk_rows / 9);
+  CHECK(small.chunk_rows > plan.chunk_rows / 12);
+  CHECK(small.backend_bytes() + small.chunk_bytes <= limits.memory_bytes);
+
+  limits = {};
+  limits.chunk_rows = 777;
+  CHECK(make_plan(shape, spec, 4, limits).chunk_rows == 777);
+  limits.chunk_rows = std::numeric_limits<std::int64_t>::max();
+  CHECK(make_plan({100, 64, 1, ElementType::kFloat32}, spec, 4, limits).chunk_rows == 100);
+  const ProblemShape broad{1'000'000, 20'000'000, 1, ElementType::kFloat64};  // a row exceeds a chunk's bytes
+  CHECK(make_plan(broad, make_sketch_spec(broad, {}), 4, {}).chunk_rows == 1);
+}
+
+TEST_CASE("Memory is planned in 64 bits: 2^48 rows, d of 2^30") {
+  const ProblemShape shape{std::int64_t{1} << 48, 1024, 1, ElementType::kFloat32};
+  const SketchSpec spec = make_sketch_spec(shape, with_rows(kMaxSketchRows));
+  const Plan plan = make_plan(shape, spec, 8, {});
+  CHECK(plan.sketch_bytes == kMaxSketchRows * 1025 * 4);
+  CHECK(plan.factor_bytes > 2 * plan.sketch_bytes);
+  CHECK(plan.rank_rows.back().end == shape.m);
+}
+
+TEST_CASE("On a GPU the rows stay resident exactly when the slab fits beside the rest") {
+  const ProblemShape shape{1'000'000, 100, 1, ElementType::kFloat32};
+  const SketchSpec spec = make_sketch_spec(shape, {});
+  PlanLimits limits;
+  limits.cuda = true;
+  limits.memory_bytes = std::int64_t{1} << 40;
+  const Plan resident = make_plan(shape, spec, 2, limits);
+  CHECK(resident.residency == Residency::kDevice);
+  CHECK(resident.slab_bytes == resident.rank_rows.front().size() * 101 * 4);
+  limits.memory_bytes = resident.slab_bytes;
+  const Plan streamed = make_plan(shape, spec, 2, limits);
+  CHECK(streamed.residency == Residency::kFile);
+  CHECK(streamed.slab_bytes == 0);
+}
+
+TEST_CASE("Bytes are told in three digits and binary units") {
+  CHECK(bytes_text(0) == "0 B");
+  CHECK(bytes_text(1023) == "1023 B");
+  CHECK(bytes_text(1024) == "1 KiB");
+  CHECK(bytes_text(1536) == "1.5 KiB");
+  CHECK(bytes_text(std::int64_t{3} << 30) == "3 GiB");
+  CHECK(bytes_text(std::int64_t{1} << 60) == "1.02e+03 PiB");
+}
+
+TEST_CASE("The plan in words has the ranks with rows, the chunk and the memory") {
+  const ProblemShape shape{600, 7, 1, ElementType::kFloat32};
+  const SketchSpec spec = make_sketch_spec(shape, {});  // T = 512: two batches
+  const std::string text = describe(make_plan(shape, spec, 5, {}), shape);
+  CHECK_THAT(text, ContainsSubstring("5 ranks (2 with rows)") && ContainsSubstring("up to 512 rows") &&
+                       ContainsSubstring("1 pass"));
+  CHECK_THAT(describe(make_plan(shape, spec, 1, {}), shape), ContainsSubstring("1 rank,"));
+}
