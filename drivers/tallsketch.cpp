@@ -66,10 +66,7 @@ int run(int argc, char** argv, const Communicator& comm) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    const auto chosen = app.get_subcommands();
-    const CLI::App* shown = &app;
-    while (!shown->get_subcommands().empty()) shown = shown->get_subcommands().front();
-    print_once(comm, stdout, shown->help());
+    print_once(comm, stdout, app.help());  // of the subcommand given, if any
     return 0;
   } catch (const CLI::CallForVersion&) {
     print_once(comm, stdout, version_text() + "\n");

@@ -11,6 +11,11 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kTilesPerBlock = 8;  // shares a thread's slot arithmetic; its keys and signs fit 48 KiB of shared memory
 
+/// A bijection's keys in shared memory: eight words, so that they load as two vectors.
+struct alignas(16) RoundKeys {
+  std::uint32_t key[8];
+};
+
 struct TableShape {
   SketchSpec spec;
   std::int64_t first_tile, tiles;
@@ -54,17 +59,25 @@ __device__ std::int64_t tile_row(const TableShape& shape, std::int64_t tile) {
 __global__ void __launch_bounds__(kThreads)
     fill_strip_table_kernel(TableShape shape, std::uint32_t* __restrict__ table) {
   extern __shared__ RandomWords shared_words[];
+  __shared__ std::uint32_t first_sign[kTilesPerBlock], rows_before[kTilesPerBlock];
   const int zeta = shape.spec.zeta;
   const int keys_per_tile = shape.batches_per_tile * zeta, signs_per_tile = zeta * shape.sign_stride;
-  RandomWords* const keys = shared_words;                            // [tile][batch of the tile][block]
-  RandomWords* const signs = keys + kTilesPerBlock * keys_per_tile;  // [tile][block][128-row draw]
+  RandomWords* const signs = shared_words;  // [tile][block][128-row draw]
+  auto* const keys = reinterpret_cast<RoundKeys*>(signs + kTilesPerBlock * signs_per_tile);  // [tile][batch][block]
   const std::int64_t tile0 = static_cast<std::int64_t>(blockIdx.x) * kTilesPerBlock;
   const auto tiles = static_cast<int>(min(static_cast<std::int64_t>(kTilesPerBlock), shape.tiles - tile0));
 
+  if (static_cast<int>(threadIdx.x) < tiles) {
+    const std::int64_t row0 = tile_row(shape, shape.first_tile + tile0 + threadIdx.x);
+    first_sign[threadIdx.x] = static_cast<std::uint32_t>(row0 & 127);
+    rows_before[threadIdx.x] =
+        shape.tiles_per_batch == 1 ? 0 : static_cast<std::uint32_t>(row0 % shape.spec.batch_rows);
+  }
   for (int i = threadIdx.x; i < tiles * keys_per_tile; i += kThreads) {
     const int inside = i % keys_per_tile;
     const std::int64_t batch = tile_row(shape, shape.first_tile + tile0 + i / keys_per_tile) / shape.spec.batch_rows;
-    keys[i] = batch_keys(shape.spec, batch + inside / zeta, inside % zeta);
+    const BatchDeal deal = make_batch_deal(shape.spec, batch + inside / zeta, inside % zeta);
+    for (int round = 0; round < KeyedBijection::kRounds; ++round) keys[i].key[round] = deal.bijection.key[round];
   }
   for (int i = threadIdx.x; i < tiles * signs_per_tile; i += kThreads) {
     const int inside = i % signs_per_tile;
@@ -76,7 +89,7 @@ __global__ void __launch_bounds__(kThreads)
 
   BatchDeal deal = make_batch_deal(shape.spec, RandomWords{});
   const int cta_words = shape.groups * shape.entries * kSlotsPerGroup / 2;
-  const std::int64_t tile_words = static_cast<std::int64_t>(shape.cluster) * cta_words;
+  const int tile_words = shape.cluster * cta_words;
   for (int word = threadIdx.x; word < tile_words; word += kThreads) {
     const int cta = word / cta_words, inside = word % cta_words;
     const int group = inside / (shape.entries * kSlotsPerGroup / 2);
@@ -88,24 +101,20 @@ __global__ void __launch_bounds__(kThreads)
     }
     std::uint32_t* out = table + tile0 * tile_words + word;
     for (int tile = 0; tile < tiles; ++tile, out += tile_words) {
-      const std::int64_t row0 = tile_row(shape, shape.first_tile + tile0 + tile);
-      const auto skipped = shape.tiles_per_batch == 1
-                               ? 0U
-                               : static_cast<std::uint32_t>(row0 % shape.spec.batch_rows);  // before the tile
       std::uint32_t packed = 0;
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const SlotEntry& slot = two[half];
         std::uint32_t value = static_cast<std::uint32_t>(shape.zero_row) * 2;
         if (slot.real) {
-          const RandomWords& key = keys[tile * keys_per_tile + slot.batch * zeta + slot.block];
-          deal.bijection.key[0] = key.word[0];
-          deal.bijection.key[1] = key.word[1];
-          deal.bijection.key[2] = key.word[2];
-          const std::uint32_t position = position_of_image(deal, slot.image);
-          if (position - skipped < static_cast<std::uint32_t>(shape.tile_rows)) {  // also false below `skipped`
-            const std::uint32_t row = static_cast<std::uint32_t>(slot.batch) * deal.rows + position - skipped;
-            const std::uint32_t from_draw0 = static_cast<std::uint32_t>(row0 & 127) + row;
+          const RoundKeys& own = keys[tile * keys_per_tile + slot.batch * zeta + slot.block];
+#pragma unroll
+          for (int round = 0; round < KeyedBijection::kRounds; ++round) deal.bijection.key[round] = own.key[round];
+          // Rows of the batch that lie before the tile wrap to large numbers, and are as absent as those behind it.
+          const std::uint32_t position = position_of_image(deal, slot.image) - rows_before[tile];
+          if (position < static_cast<std::uint32_t>(shape.tile_rows)) {
+            const std::uint32_t row = static_cast<std::uint32_t>(slot.batch) * deal.rows + position;
+            const std::uint32_t from_draw0 = first_sign[tile] + row;
             const RandomWords& words =
                 signs[tile * signs_per_tile + slot.block * shape.sign_stride + static_cast<int>(from_draw0 >> 7)];
             value = row * 2 + (sign_bit(words, from_draw0) ? 1 : 0);
@@ -139,9 +148,14 @@ cudaError_t fill_strip_table(const SketchSpec& spec, const StripPlan& plan, Tile
   shape.block_size = static_cast<std::uint32_t>(spec.d / spec.zeta);
   shape.count = static_cast<std::uint32_t>(spec.batch_rows / (spec.d / spec.zeta));
   shape.sign_stride = static_cast<std::int32_t>(plan.tile_rows / 128 + 2);
-  const auto shared =
-      static_cast<std::size_t>(kTilesPerBlock * (plan.batches_per_tile * spec.zeta + spec.zeta * shape.sign_stride)) *
-      sizeof(RandomWords);
+  const std::size_t shared =
+      static_cast<std::size_t>(kTilesPerBlock * plan.batches_per_tile * spec.zeta) * sizeof(RoundKeys) +
+      static_cast<std::size_t>(kTilesPerBlock * spec.zeta * shape.sign_stride) * sizeof(RandomWords);
+  if (const cudaError_t status = cudaFuncSetAttribute(
+          fill_strip_table_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
+      status != cudaSuccess) {
+    return status;  // beyond 48 KiB only for d = 8192 with large zeta
+  }
   const auto blocks = static_cast<unsigned>((tiles.count + kTilesPerBlock - 1) / kTilesPerBlock);
   fill_strip_table_kernel<<<blocks, kThreads, shared, stream>>>(shape, static_cast<std::uint32_t*>(table));
   return cudaGetLastError();

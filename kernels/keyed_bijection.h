@@ -11,15 +11,15 @@ namespace tallsketch {
 /// Unbalanced Feistel network on the smallest power of two >= size, closed over [0, size) by cycle walking.
 /// Fewer than two walks are expected, and none when size is a power of two.
 /// Source: Black & Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002. The number of rounds is
-/// chosen by tests/stat/rule_statistics_test.cpp (positions and pairs uniform; figures in docs/decisions/0003). Six rounds
-/// are good from size 257 on; on domains of a few dozen no number of rounds tried is.
+/// chosen by tests/stat/rule_statistics_test.cpp (positions and pairs uniform; figures in docs/decisions/0003). Six
+/// rounds are good from size 257 on; on domains of a few dozen no number of rounds tried is.
 struct KeyedBijection {
   static constexpr int kRounds = 6;
 
   std::uint32_t size;  // 1 <= size <= 2^30
   std::uint32_t left_bits;
   std::uint32_t right_bits;
-  std::uint32_t key[3];
+  std::uint32_t key[kRounds];  // one a round
 };
 
 /// Bits of the smallest power of two >= size; at least 2, so that both Feistel halves exist.
@@ -29,10 +29,13 @@ TALLSKETCH_HOST_DEVICE std::uint32_t domain_bits(std::uint32_t size) {
   return bits;
 }
 
+/// Three random words key six rounds: rounds 3 to 5 use them rotated and offset, so that no two keys are equal.
 TALLSKETCH_HOST_DEVICE KeyedBijection make_keyed_bijection(std::uint32_t size, std::uint32_t key0, std::uint32_t key1,
                                                            std::uint32_t key2) {
   const std::uint32_t bits = domain_bits(size);
-  return {size, bits / 2, bits - bits / 2, {key0, key1, key2}};
+  KeyedBijection b{size, bits / 2, bits - bits / 2, {key0, key1, key2, 0, 0, 0}};
+  for (int i = 0; i < 3; ++i) b.key[3 + i] = ((b.key[i] << 16) | (b.key[i] >> 16)) + 0x7f4a7c15U;
+  return b;
 }
 
 /// Round function: a multiply-xorshift mixer of (half, key); the caller keeps the top bits it needs.
@@ -42,19 +45,13 @@ TALLSKETCH_HOST_DEVICE std::uint32_t mix_round(std::uint32_t half, std::uint32_t
   return x * 0x85ebca6bU;  // an odd constant with good avalanche (MurmurHash3's finaliser)
 }
 
-/// Key of a round: three random words serve six rounds; odd rounds use them rotated, so that no two keys are equal.
-TALLSKETCH_HOST_DEVICE std::uint32_t round_key(const KeyedBijection& b, int round) {
-  const std::uint32_t k = b.key[round % 3];
-  return round < 3 ? k : ((k << 16) | (k >> 16)) + 0x7f4a7c15U;
-}
-
 /// One pass of the Feistel network over the power-of-two domain.
 TALLSKETCH_HOST_DEVICE std::uint32_t feistel_forward(const KeyedBijection& b, std::uint32_t x) {
   std::uint32_t left = x >> b.right_bits;
   std::uint32_t right = x & ((std::uint32_t{1} << b.right_bits) - 1);
   for (int round = 0; round < KeyedBijection::kRounds; round += 2) {
-    left ^= mix_round(right, round_key(b, round)) >> (32 - b.left_bits);
-    right ^= mix_round(left, round_key(b, round + 1)) >> (32 - b.right_bits);
+    left ^= mix_round(right, b.key[round]) >> (32 - b.left_bits);
+    right ^= mix_round(left, b.key[round + 1]) >> (32 - b.right_bits);
   }
   return (left << b.right_bits) | right;
 }
@@ -64,8 +61,8 @@ TALLSKETCH_HOST_DEVICE std::uint32_t feistel_backward(const KeyedBijection& b, s
   std::uint32_t left = x >> b.right_bits;
   std::uint32_t right = x & ((std::uint32_t{1} << b.right_bits) - 1);
   for (int round = KeyedBijection::kRounds - 2; round >= 0; round -= 2) {
-    right ^= mix_round(left, round_key(b, round + 1)) >> (32 - b.right_bits);
-    left ^= mix_round(right, round_key(b, round)) >> (32 - b.left_bits);
+    right ^= mix_round(left, b.key[round + 1]) >> (32 - b.right_bits);
+    left ^= mix_round(right, b.key[round]) >> (32 - b.left_bits);
   }
   return (left << b.right_bits) | right;
 }

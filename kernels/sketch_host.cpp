@@ -11,6 +11,7 @@
 #include <omp.h>
 
 #include "kernels/entry_table_host.h"
+#include "kernels/half.h"
 #include "kernels/host_device.h"
 #include "kernels/sketch_rule.h"
 
@@ -201,9 +202,12 @@ void pack_rows(const SlabView& slab, std::int64_t row, std::int64_t rows, std::i
         *reinterpret_cast<Lanes*>(to + j) = *reinterpret_cast<const Lanes*>(from + j);
       }
       for (; j < columns; ++j) to[j] = from[j];
-    } else {
+    } else if (slab.type == ElementType::kFloat64) {
       const double* from = static_cast<const double*>(slab.data) + at;
       for (std::int64_t j = 0; j < columns; ++j) to[j] = static_cast<float>(from[j]);
+    } else {
+      const std::uint16_t* from = static_cast<const std::uint16_t*>(slab.data) + at;
+      for (std::int64_t j = 0; j < columns; ++j) to[j] = half_to_float(from[j]);
     }
   }
 }
@@ -332,7 +336,7 @@ void sketch_begin(const SketchSpec& spec, std::int64_t n, std::int64_t r, Sketch
 }
 
 void sketch_add(const SketchSpec& spec, const SlabView& a, const SlabView& b, SketchWorkspace workspace) {
-  assert(a.cols == workspace.n && a.type != ElementType::kFloat16);
+  assert(a.cols == workspace.n);
   assert(workspace.r == 0 || (b.cols == workspace.r && b.rows == a.rows && b.first_row == a.first_row));
   if (a.rows == 0) return;
   const Layout l = make_layout(spec, workspace.n, workspace.r, workspace.threads);

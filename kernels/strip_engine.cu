@@ -296,9 +296,12 @@ cudaError_t make_tensor_map(const SlabView& slab, const StripPlan& plan, CUtenso
   const cuuint64_t pitch[1] = {static_cast<cuuint64_t>(slab.pitch) * 4};
   const cuuint32_t box[2] = {static_cast<cuuint32_t>(plan.width), static_cast<cuuint32_t>(plan.box_rows)};
   const cuuint32_t steps[2] = {1, 1};
+  // Promotion to whole lines pays where a strip's piece of a row is one; else it fetches lines for nothing.
+  const bool whole_lines = slab.pitch * 4 % 128 == 0;
   const CUresult result = encode(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, const_cast<void*>(slab.data), sizes, pitch,
                                  box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
-                                 CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+                                 whole_lines ? CU_TENSOR_MAP_L2_PROMOTION_L2_128B : CU_TENSOR_MAP_L2_PROMOTION_NONE,
+                                 CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
 

@@ -53,7 +53,7 @@ CLI::Validator size_value() {
         const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
         return error == std::errc() && end == text.data() + text.size() ? "" : problem;
       },
-      "SIZE");
+      "");
 }
 
 void check_oversample(const std::string& text) {

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include <hdf5.h>
 #include <unistd.h>
 
 #include "src/communicator.h"

@@ -159,7 +159,7 @@ TEST_CASE("The limit of the file size is an error with the system's reason and l
   const SizeLimit limit(1024);
   CHECK(output_error([&] { write_file_atomically(folder.at("fits"), bytes_of(std::string(1024, 'x'))); }).empty());
   CHECK_THAT(output_error([&] { write_file_atomically(folder.at("x"), bytes_of(std::string(1025, 'x'))); }),
-             ContainsSubstring("'" + folder.at("x") + "'") && ContainsSubstring("File too large"));
+             ContainsSubstring(folder.at("x")) && ContainsSubstring("File too large"));
   CHECK_FALSE(fs::exists(folder.at("x")));
   CHECK(folder.entries() == 1);
 }

@@ -196,7 +196,7 @@ TEST_CASE("Every number of rows has its permutation: coherent problems keep full
   for (std::int64_t m = 3; m < 40; ++m) {
     CAPTURE(m);
     SyntheticSource source(problem("coherent", m, 3));
-    CHECK(singular_values(read_rows(source, {0, m}).a, m, 3).back() >= 1);
+    CHECK(singular_values(read_rows(source, {0, m}).a, m, 3).back() > 1 - 1e-12);
   }
 }
 
