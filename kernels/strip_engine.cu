@@ -292,7 +292,9 @@ cudaError_t find_encoder(EncodeFunction& encode) {
 cudaError_t make_tensor_map(const SlabView& slab, const StripPlan& plan, CUtensorMap& map) {
   EncodeFunction encode = nullptr;
   if (const cudaError_t status = find_encoder(encode); status != cudaSuccess) return status;
-  const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(slab.cols), static_cast<cuuint64_t>(slab.rows)};
+  // The padding counts as columns: whatever stands there ends in columns that finish_kernel does not read.
+  const std::int64_t cols = std::min(slab.pitch, plan.strips * plan.width);
+  const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(cols), static_cast<cuuint64_t>(slab.rows)};
   const cuuint64_t pitch[1] = {static_cast<cuuint64_t>(slab.pitch) * 4};
   const cuuint32_t box[2] = {static_cast<cuuint32_t>(plan.width), static_cast<cuuint32_t>(plan.box_rows)};
   const cuuint32_t steps[2] = {1, 1};

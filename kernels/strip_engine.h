@@ -20,11 +20,13 @@ namespace tallsketch::cuda {
                                            cudaStream_t stream);
 
 /// Adds S*slab to sketch, the factor 1/sqrt(zeta) left out.
-/// slab      in (rows, n) row-major device FP32, aligned to 16 bytes, pitch a multiple of 4, best device_pitch; rows <
-/// 2^30 table     in, of tiles = tiles_of_rows(plan, spec, slab.first_row, slab.rows) partials  scratch,
-/// partial_floats(plan, grid.splits) floats sketch    in/out (d, n) row-major device FP32 Order     for each element:
-/// the slots' entries in tile order, then parts and clusters in order; fixed by plan and clusters Cost      one read of
-/// the slab; zeta (or more, where slots are padded) shared reads and FMAs an element
+/// slab      in (rows, n) row-major device FP32, aligned to 16 bytes, pitch a multiple of 4 (device_pitch is fast);
+///           rows < 2^30; columns [n, pitch) may hold anything
+/// table     in, of tiles = tiles_of_rows(plan, spec, slab.first_row, slab.rows)
+/// partials  scratch, partial_floats(plan, grid.splits) floats
+/// sketch    in/out (d, n) row-major device FP32
+/// Order     of each element: a slot's entries tile by tile, then parts, then splits; fixed by plan and grid
+/// Cost      one read of the slab; zeta (more where slots are padded) shared-memory reads and FMAs an element
 [[nodiscard]] cudaError_t strip_sketch(const SketchSpec& spec, const StripPlan& plan, const SlabView& slab,
                                        const void* table, TileRange tiles, const StripGrid& grid, float* partials,
                                        const SketchView<float>& sketch, cudaStream_t stream);

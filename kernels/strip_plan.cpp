@@ -12,33 +12,15 @@ constexpr std::int64_t kMaxBoxRows = 256;      // of a TMA copy
 constexpr std::int64_t kTileBytes = 65536;     // 512 rows of 32 floats: three stages fit with their entries
 constexpr std::int64_t kReservedBytes = 1024;  // barriers and alignment
 constexpr int kMaxStages = 4;
+constexpr int kGoodStages = 3;  // probe: two stages cost 14 %
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t round_up(std::int64_t a, std::int64_t b) { return divide_up(a, b) * b; }
 
-}  // namespace
-
-StripPlan make_strip_plan(const SketchSpec& spec, std::int64_t n, const DeviceLimits& limits) {
-  StripPlan plan;
+/// Sizes of a tile, its entries and the stages, for plan.batches_per_tile and plan.tiles_per_batch.
+void lay_out_stage(const SketchSpec& spec, const DeviceLimits& limits, StripPlan& plan) {
   const std::int64_t size = spec.d / spec.zeta;
-  if (spec.hash != SketchHash::kPermuted || spec.precision != SketchPrecision::kFp32 || spec.zeta > kMaxStripZeta ||
-      spec.d > kMaxStripRows || spec.batch_rows % size != 0) {
-    return plan;
-  }
-  // The widest strip whose accumulators fit two CTAs, because wide strips read whole cache lines; one CTA where that is
-  // enough, because a lone CTA needs no barriers across SMs. Measured: CL = 4 is slower than a narrower strip.
-  for (const int width : {32, 16, 8}) {
-    plan.width = width;
-    if (spec.d <= 2 * plan.slots()) break;
-  }
-  plan.cluster = spec.d <= plan.slots() ? 1 : 2;
-  if (spec.d > plan.cluster * plan.slots() || spec.d % plan.cluster != 0) return plan;
-  plan.strips = divide_up(n, plan.width);
-
   const std::int64_t row_bytes = std::int64_t{plan.width} * 4;
-  const std::int64_t most_rows = kTileBytes / row_bytes;
-  plan.tiles_per_batch = static_cast<int>(divide_up(spec.batch_rows, most_rows));
-  plan.batches_per_tile = plan.tiles_per_batch > 1 ? 1 : static_cast<int>(most_rows / spec.batch_rows);
   plan.tile_rows = plan.tiles_per_batch > 1 ? divide_up(spec.batch_rows, plan.tiles_per_batch)
                                             : plan.batches_per_tile * spec.batch_rows;
   const std::int64_t per_cta = divide_up(plan.tile_rows, plan.cluster);
@@ -56,6 +38,35 @@ StripPlan make_strip_plan(const SketchSpec& spec, std::int64_t n, const DeviceLi
   plan.stage_bytes = plan.tile_bytes + 128 + round_up(plan.entry_bytes, 128);  // 128: the row of zeros
   plan.stages =
       static_cast<int>(std::min<std::int64_t>(kMaxStages, (limits.shared_bytes - kReservedBytes) / plan.stage_bytes));
+}
+
+}  // namespace
+
+StripPlan make_strip_plan(const SketchSpec& spec, std::int64_t n, const DeviceLimits& limits) {
+  StripPlan plan;
+  const std::int64_t size = spec.d / spec.zeta;
+  if (spec.hash != SketchHash::kPermuted || spec.precision != SketchPrecision::kFp32 || spec.zeta > kMaxStripZeta ||
+      spec.d > kMaxStripRows || spec.batch_rows % size != 0) {
+    return plan;
+  }
+  // The widest strip whose accumulators fit two CTAs, because wide strips read whole cache lines; one CTA where that is
+  // enough, because a lone CTA needs no barriers across SMs. Measured: CL = 4 is slower than a narrower strip.
+  for (const int width : {32, 16, 8}) {
+    plan.width = width;
+    if (spec.d <= 2 * plan.slots() && width <= device_pitch(n)) break;
+  }
+  plan.cluster = spec.d <= plan.slots() ? 1 : 2;
+  if (spec.d > plan.cluster * plan.slots() || spec.d % plan.cluster != 0) return plan;
+  plan.strips = divide_up(n, plan.width);
+
+  const std::int64_t most_rows = kTileBytes / (std::int64_t{plan.width} * 4);
+  plan.tiles_per_batch = static_cast<int>(divide_up(spec.batch_rows, most_rows));
+  // As many batches a tile as fit, for fewer barriers; but three stages come first, because they hide the copies.
+  for (std::int64_t batches = std::max<std::int64_t>(1, most_rows / spec.batch_rows); batches >= 1; --batches) {
+    plan.batches_per_tile = static_cast<int>(batches);
+    lay_out_stage(spec, limits, plan);
+    if (plan.stages >= kGoodStages) break;
+  }
   plan.served = plan.stages >= 2;
   return plan;
 }
@@ -98,6 +109,6 @@ std::int64_t partial_floats(const StripPlan& plan, std::int64_t splits) {
   return splits * plan.strips * plan.cluster * plan.slots() * plan.width;
 }
 
-std::int64_t device_pitch(std::int64_t n) { return n >= 224 ? round_up(n, 32) : round_up(n, 8); }
+std::int64_t device_pitch(std::int64_t n) { return n <= 8 ? 8 : n <= 16 ? 16 : round_up(n, 32); }
 
 }  // namespace tallsketch::cuda

@@ -85,9 +85,10 @@ std::int64_t partial_floats(const StripPlan& plan, std::int64_t splits);
 /// Most splits that make_strip_grid returns for the plan on the device.
 std::int64_t most_splits(const StripPlan& plan, const DeviceLimits& limits);
 
-/// Floats from row to row of A in device memory: whole 128-byte lines where that wastes little, so that a strip's piece
-/// of a row is one line (n = 1000 with pitch 1000: 1.62 floors, with 1024: see docs/performance.md); 32-byte sectors
-/// otherwise.
+/// Floats from row to row of A in device memory: whole strips, so that a strip's piece of a row is one 128-byte line
+/// and never cut by the end of the row. A cut strip takes TMA about 1.6 times as long as a whole one, and a piece
+/// across two lines fetches both (n = 1000, d = 2048: 1.62 floors with a pitch of 1000, 1.16 with 1024 and a cut
+/// strip). The price is memory: up to 31 columns of padding.
 std::int64_t device_pitch(std::int64_t n);
 
 }  // namespace tallsketch::cuda

@@ -283,6 +283,8 @@ void Hdf5Dataset::inspect_layout() {
         H5Z_filter_t id = 0;
         layout_ += ", " + filter_name(creation.get(), static_cast<unsigned>(i), id);
       }
+      count_missing_chunks((rows_ + static_cast<std::int64_t>(chunk[0]) - 1) / static_cast<std::int64_t>(chunk[0]) *
+                           ((cols_ + static_cast<std::int64_t>(chunk[1]) - 1) / static_cast<std::int64_t>(chunk[1])));
       break;
     }
     default:
@@ -294,6 +296,17 @@ void Hdf5Dataset::inspect_layout() {
   check_h5(H5Dget_space_status(dataset_.get(), &status), ErrorKind::kInput, "H5Dget_space_status");
   require(status != H5D_SPACE_STATUS_NOT_ALLOCATED || rows_ * cols_ == 0, ErrorKind::kInput,
           fmt::format("dataset {} of '{}' was created but never written (it would read as zeros)", name_, path_));
+}
+
+void Hdf5Dataset::count_missing_chunks(std::int64_t all) {
+#if H5_VERSION_GE(1, 10, 5)
+  const Hdf5Handle space(H5Dget_space(dataset_.get()), H5Sclose);
+  hsize_t written = 0;
+  check_h5(H5Dget_num_chunks(dataset_.get(), space.get(), &written), ErrorKind::kInput, "H5Dget_num_chunks");
+  missing_chunks_ = std::max<std::int64_t>(0, all - static_cast<std::int64_t>(written));
+#else
+  static_cast<void>(all);
+#endif
 }
 
 void Hdf5Dataset::check_filters(hid_t creation) const {

@@ -57,6 +57,8 @@ class Hdf5Dataset {
   bool big_endian() const { return big_endian_; }
   const std::string& layout() const { return layout_; }
   std::string type_text() const;
+  /// Chunks that were never written: HDF5 reads them as the fill value, without an error. 0 before HDF5 1.10.5.
+  std::int64_t missing_chunks() const { return missing_chunks_; }
   const std::string& name() const { return name_; }
   const std::string& path() const { return path_; }
 
@@ -74,11 +76,12 @@ class Hdf5Dataset {
   void inspect_type();
   void inspect_layout();
   void check_filters(hid_t creation) const;
+  void count_missing_chunks(std::int64_t all);
 
   std::string path_, name_, layout_;
   Hdf5Handle dataset_, file_type_;
   int rank_ = 0;
-  std::int64_t rows_ = 0, cols_ = 0;
+  std::int64_t rows_ = 0, cols_ = 0, missing_chunks_ = 0;
   ElementType type_ = ElementType::kFloat32;
   bool big_endian_ = false;
 };

@@ -128,6 +128,14 @@ class Hdf5Source final : public RowSource {
     info_.dtype = a.type_text();
     info_.layout = a.layout();
     info_.io_mode = files_.front().parallel() ? "mpio independent" : "serial, each rank its own rows";
+    for (const auto* shards : {&a_, &b_}) {
+      for (const Shard& shard : *shards) {
+        if (shard.data.missing_chunks() == 0) continue;
+        info_.warnings.push_back(
+            fmt::format("{} chunks of dataset {} of '{}' were never written and read as its fill value (usually 0)",
+                        shard.data.missing_chunks(), shard.data.name(), shard.data.path()));
+      }
+    }
     if (shape_.m == shape_.n) {
       info_.warnings.push_back(
           fmt::format("A is square ({} x {}): read row by row as stored (C order)", shape_.m, shape_.n));

@@ -4,6 +4,7 @@
 Judged by numpy and h5py, never by tallsketch itself. Seeds are fixed, so that every figure repeats.
 Run by CTest as cli.contract.
 """
+import fcntl
 import itertools
 import os
 import re
@@ -154,6 +155,22 @@ def check_output(checks, folder):
         done = run(["solve", "p.h5", "-o", "v.h5", "--verbose"], ranks=ranks, cwd=folder)
         checks.check(f"{name}: stdout has the progress, plain lines", done.code == 0 and "quality:" in done.out and
                      plain_lines(done.out) and not done.err.strip(), done)
+    # Chunks that nobody wrote read as zeros, without an error of HDF5: told (a writer that was killed leaves such files).
+    with h5py.File(os.path.join(folder, "holes.h5"), "w") as file:
+        file.create_dataset("A", (3000, 9), "f4", chunks=(100, 9), compression="gzip")[:1650] = a[:1650]
+        file.create_dataset("b", data=b[:, 0], chunks=(500,), compression="gzip")
+    done = run(["solve", "holes.h5", "--report", "holes.json"], ranks=2, cwd=folder)
+    with open(os.path.join(folder, "holes.json"), encoding="utf-8") as file:
+        report = check_report(checks, "missing chunks", file.read(), done.code, 2)
+    for where, text in (("the log", done.out), ("the report", str(report["warnings"]))):
+        checks.check(f"missing chunks: {where} tells 13 of A and none of b", "13 chunks of dataset /A" in text and
+                     "chunks of dataset /b" not in text, done)
+    # C-40: somebody holds a lock on the input.
+    with open(os.path.join(folder, "p.h5"), "rb") as locked:
+        fcntl.flock(locked, fcntl.LOCK_EX)
+        for ranks in (1, 2):
+            done = run(["solve", "p.h5", "-o", "locked.h5", "--quiet"], ranks=ranks, cwd=folder)
+            checks.check(f"locked input, {ranks} ranks: solved", done.code == 0, done)
     # A name that is no UTF-8 and has a control character, in a run that succeeds.
     odd = b"od\x01d \xff.h5"
     os.link(os.path.join(folder, "p.h5"), os.path.join(folder.encode(), odd))

@@ -419,6 +419,28 @@ def check_watchdog(checks, folder):
         checks.check(f"watchdog, {ranks} ranks: no output", not os.path.exists(os.path.join(folder, "late.x.h5")))
 
 
+def check_standard_output(checks, folder):
+    """A report that standard output does not take is code 9; x was written before and stays."""
+    with open("/dev/full", "wb") as full:
+        done = run(["solve", os.path.join(folder, "good.h5"), "-o", os.path.join(folder, "full.x.h5"), "--report", "-",
+                    "--quiet"], cwd=folder, stdout=full)
+    checks.check("report to a full standard output: code 9 and why", done.code == 9 and
+                 "cannot write the report to standard output" in done.err, done)
+    os.remove(os.path.join(folder, "full.x.h5"))
+
+
+def check_old_output(checks, folder):
+    """A run that fails leaves an older output as it was."""
+    old = os.path.join(folder, "old.x.h5")
+    with open(old, "w", encoding="ascii") as file:
+        file.write("older")
+    for name, code in (("nan_last.h5", 4), ("twice.h5", 5), ("damaged_gzip.h5", 3)):
+        done = run(["solve", os.path.join(folder, name), "-o", old, "--quiet"], ranks=2, cwd=folder)
+        with open(old, encoding="ascii") as file:
+            checks.check(f"older output after exit {code}: untouched", done.code == code and file.read() == "older", done)
+    os.remove(old)
+
+
 def main():
     checks = Checks()
     print(f"data seed {SEED}")
@@ -434,7 +456,10 @@ def main():
                 for ranks in case.ranks:
                     jobs.append((case, ranks, os.path.join(top, f"run.{len(jobs)}")))
                     os.mkdir(jobs[-1][2])
-            in_parallel(lambda job: check_case(checks, shared, *job), jobs)
+            # Four at a time: mpirun sleeps a second after a rank that failed.
+            in_parallel(lambda job: check_case(checks, shared, *job), jobs, workers=4)
+            check_standard_output(checks, shared)
+            check_old_output(checks, shared)
             if disk:
                 checks.check("a full disk keeps nothing", not os.listdir(disk), os.listdir(disk))
             check_watchdog(checks, shared)

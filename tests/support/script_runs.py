@@ -93,9 +93,9 @@ class Checks:
         return 1 if self.failed or not self.passed else 0
 
 
-def in_parallel(work, items):
-    """Calls work(item) for all items, WORKERS at a time; exceptions come out."""
-    with ThreadPoolExecutor(WORKERS) as pool:
+def in_parallel(work, items, workers=WORKERS):
+    """Calls work(item) for all items, so many at a time; exceptions come out."""
+    with ThreadPoolExecutor(workers) as pool:
         return list(pool.map(work, items))
 
 

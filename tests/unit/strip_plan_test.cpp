@@ -1,0 +1,116 @@
+// The strip engine's planner: what it serves, that its tiles cover rows once, that its slots hold every entry, that its
+// grid fits the device. Pure, so it runs without one.
+#include <set>
+
+#include "kernels/sketch_rule.h"
+#include "kernels/strip_plan.h"
+#include "tests/support/catch.h"
+
+using namespace tallsketch;
+using namespace tallsketch::cuda;
+
+namespace {
+
+SketchSpec spec_of(std::int64_t d, int zeta) {
+  SketchSpec spec;
+  spec.d = d;
+  spec.zeta = zeta;
+  spec.batch_rows = batch_rows_for(d, zeta);
+  return spec;
+}
+
+}  // namespace
+
+TEST_CASE("The planner serves every multiple of 16 zeta up to 8192 rows, and its stages fit shared memory") {
+  const DeviceLimits limits;
+  for (int zeta = 1; zeta <= kMaxStripZeta; ++zeta) {
+    for (std::int64_t d = 16 * zeta; d <= kMaxStripRows; d += 16 * zeta) {
+      const StripPlan plan = make_strip_plan(spec_of(d, zeta), 300, limits);
+      INFO("d " << d << " zeta " << zeta);
+      REQUIRE(plan.served);
+      const std::int64_t size = d / zeta;
+      const std::int64_t count = plan.batches_per_tile * (batch_rows_for(d, zeta) / size);
+      CHECK(plan.buckets * plan.cluster == d);
+      CHECK(plan.parts * plan.buckets <= plan.slots());
+      CHECK(plan.parts * plan.entries >= count);
+      CHECK(plan.stages >= 2);
+      CHECK(plan.stages * plan.stage_bytes + 1024 <= limits.shared_bytes);
+      CHECK(plan.box_rows <= 256);
+      CHECK(std::int64_t{plan.cluster} * plan.boxes * plan.box_rows >= plan.tile_rows);
+      CHECK(plan.tile_bytes % 128 == 0);
+      CHECK(plan.stage_bytes % 128 == 0);
+      CHECK(plan.entry_bytes % 16 == 0);
+      // An entry is 2 * row + sign in 16 bits, the row of zeros included.
+      CHECK(plan.cluster * plan.boxes * plan.box_rows < 32768);
+      CHECK((plan.tiles_per_batch == 1 || plan.batches_per_tile == 1));
+    }
+  }
+}
+
+TEST_CASE("The planner leaves to scatter what the engine cannot do") {
+  const DeviceLimits limits;
+  SketchSpec spec = spec_of(128, 4);
+  CHECK(make_strip_plan(spec, 10, limits).served);
+  spec.hash = SketchHash::kIndependent;
+  CHECK_FALSE(make_strip_plan(spec, 10, limits).served);
+  spec = spec_of(128, 4);
+  spec.precision = SketchPrecision::kFp16;
+  CHECK_FALSE(make_strip_plan(spec, 10, limits).served);
+  CHECK_FALSE(make_strip_plan(spec_of(kMaxStripRows + 4, 4), 10, limits).served);
+  CHECK_FALSE(make_strip_plan(spec_of(17 * 16, 17), 10, limits).served);
+  CHECK_FALSE(make_strip_plan(spec_of(2049, 1), 10, limits).served);  // an odd d does not split over two CTAs
+}
+
+TEST_CASE("Tiles of a slab hold its first and last row and nothing beyond their neighbours") {
+  for (const auto& [d, zeta] : {std::pair<std::int64_t, int>{128, 4}, {2048, 1}, {4096, 8}, {320, 4}, {8192, 16}}) {
+    const SketchSpec spec = spec_of(d, zeta);
+    const StripPlan plan = make_strip_plan(spec, 64, {});
+    const auto begin_of = [&](std::int64_t tile) {
+      return plan.tiles_per_batch == 1
+                 ? tile * plan.tile_rows
+                 : tile / plan.tiles_per_batch * spec.batch_rows + tile % plan.tiles_per_batch * plan.tile_rows;
+    };
+    for (const std::int64_t first :
+         {std::int64_t{0}, std::int64_t{1}, std::int64_t{511}, std::int64_t{512}, (std::int64_t{1} << 41) + 3}) {
+      for (const std::int64_t rows : {1, 511, 512, 513, 5000}) {
+        const TileRange tiles = tiles_of_rows(plan, spec, first, rows);
+        INFO("d " << d << " zeta " << zeta << " first " << first << " rows " << rows);
+        CHECK(begin_of(tiles.first) <= first);
+        CHECK(begin_of(tiles.first + 1) > first);
+        CHECK(begin_of(tiles.first + tiles.count - 1) <= first + rows - 1);
+        CHECK(begin_of(tiles.first + tiles.count) > first + rows - 1);
+      }
+      CHECK(tiles_of_rows(plan, spec, first, 0).count == 0);
+    }
+  }
+}
+
+TEST_CASE("The grid covers every strip and tile once and never asks for more clusters than the device holds") {
+  const DeviceLimits limits;
+  for (const std::int64_t n : {1, 32, 33, 64, 96, 600, 1000, 1024, 1025, 1500, 2048, 4096, 100000}) {
+    for (const std::int64_t d : {128, 2048, 4096, 8192}) {
+      for (const std::int64_t tiles : {1, 2, 63, 4096}) {
+        const StripPlan plan = make_strip_plan(spec_of(d, 4), n, limits);
+        const StripGrid grid = make_strip_grid(plan, tiles, limits);
+        INFO("n " << n << " d " << d << " tiles " << tiles);
+        CHECK(grid.clusters() * plan.cluster <= limits.multiprocessors);
+        CHECK(grid.splits >= 1);
+        CHECK(grid.splits <= tiles);
+        CHECK(std::int64_t{grid.waves} * grid.strips_per_wave >= plan.strips);
+        CHECK(std::int64_t{grid.waves - 1} * grid.strips_per_wave < plan.strips);
+        CHECK(split_begin(0, grid.splits, tiles) == 0);
+        CHECK(split_begin(grid.splits, grid.splits, tiles) == tiles);
+      }
+    }
+  }
+}
+
+TEST_CASE("A pitch holds the columns in whole strips") {
+  for (std::int64_t n = 1; n < 200; ++n) {
+    const std::int64_t pitch = device_pitch(n);
+    const StripPlan plan = make_strip_plan(spec_of(512, 4), n, {});
+    CHECK(pitch >= n);
+    CHECK(pitch % 4 == 0);
+    CHECK(plan.strips * plan.width == pitch);
+  }
+}
