@@ -24,7 +24,7 @@ nlohmann::ordered_json milliseconds(const std::optional<double>& seconds) {
 }
 
 void print_result(const Backend& backend, const SketchSpec& spec, std::int64_t m, std::int64_t n,
-                  const SketchTiming& timing) {
+                  const SketchTiming& timing, bool quiet) {
   const nlohmann::ordered_json line = {{"bench", "sketch"},
                                        {"backend", backend.name()},
                                        {"device", backend.device()},
@@ -46,6 +46,7 @@ void print_result(const Backend& backend, const SketchSpec& spec, std::int64_t m
                                        {"floors", timing.complete / timing.floor}};
   std::fputs((line.dump() + "\n").c_str(), stdout);
   std::fflush(stdout);
+  if (quiet) return;
   std::fputs(fmt::format("{:>11} {:>6} {:>6} {:>4} {:>11} {:>5} {:>7} {:>10.2f} {:>12.3f} {:>7.2f}\n", m, n, spec.d,
                          spec.zeta, to_word(spec.hash), to_word(spec.precision), timing.kernel,
                          static_cast<double>(m * n * 4) / timing.floor / 1e9, 1e3 * timing.complete,
@@ -56,42 +57,62 @@ void print_result(const Backend& backend, const SketchSpec& spec, std::int64_t m
 
 }  // namespace
 
-int run_bench_sketch(const BenchSketchOptions& options, const Communicator& comm) {
-  require(comm.size() == 1, ErrorKind::kUsage,
-          fmt::format("bench sketch measures one rank, but {} run; start it without mpirun", comm.size()));
-  Watchdog watchdog(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()));
-  PhaseTimer timer;
-  const auto backend = make_backend(options.run, comm, timer);
-  std::fputs(fmt::format("{:>11} {:>6} {:>6} {:>4} {:>11} {:>5} {:>7} {:>10} {:>12} {:>7}   on {}\n", "m", "n", "d",
-                         "zeta", "hash", "prec", "kernel", "floor GB/s", "complete ms", "floors", backend->device())
-                 .c_str(),
-             stderr);
+namespace {
+
+/// One shape of the grid.
+struct Case {
+  std::int64_t m = 0, n = 0;
+  SketchOptions sketch;
+  KernelChoice kernel = KernelChoice::kAuto;
+};
+
+std::vector<Case> all_cases(const BenchSketchOptions& options) {
+  std::vector<Case> cases;
   for (const std::int64_t n : options.cols) {
-    require(n > 0, ErrorKind::kUsage, fmt::format("--cols {}: at least 1", n));
-    const std::int64_t m = static_cast<std::int64_t>(options.bytes) / (4 * n);
     for (const double oversample : options.oversample) {
       for (const int zeta : options.zeta) {
-        for (const std::string& hash : options.hash) {
-          for (const std::string& precision : options.precision) {
-            for (const std::string& kernel : options.kernel) {
-              watchdog.enter("bench sketch");
-              SketchOptions sketch;
-              sketch.oversample = fmt::format("{}", oversample);
-              sketch.zeta = zeta;
-              sketch.hash = hash == "permuted" ? SketchHash::kPermuted : SketchHash::kIndependent;
-              sketch.precision = precision == "fp32" ? SketchPrecision::kFp32 : SketchPrecision::kFp16;
-              const SketchSpec spec = make_sketch_spec({m, n, 0, ElementType::kFloat32}, sketch);
-              require(m >= spec.batch_rows, ErrorKind::kUsage,
-                      fmt::format("--bytes {} with n = {} leaves {} rows; raise --bytes", options.bytes, n, m));
-              const KernelChoice choice = kernel == "strip"     ? KernelChoice::kStrip
-                                          : kernel == "scatter" ? KernelChoice::kScatter
-                                                                : KernelChoice::kAuto;
-              print_result(*backend, spec, m, n, backend->time_sketch(spec, m, n, options.repeats, choice));
+        for (const SketchHash hash : options.hash) {
+          for (const SketchPrecision precision : options.precision) {
+            for (const KernelChoice kernel : options.kernel) {
+              Case c{static_cast<std::int64_t>(options.bytes) / (4 * n), n, {}, kernel};
+              c.sketch.oversample = oversample;
+              c.sketch.zeta = zeta;
+              c.sketch.hash = hash;
+              c.sketch.precision = precision;
+              cases.push_back(c);
             }
           }
         }
       }
     }
+  }
+  return cases;
+}
+
+}  // namespace
+
+int run_bench_sketch(const BenchSketchOptions& options, const Communicator& comm) {
+  comm.together([&] {
+    require(comm.size() == 1, ErrorKind::kUsage,
+            fmt::format("bench sketch measures one rank, but {} run; start it without mpirun", comm.size()));
+  });
+  Watchdog watchdog(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()));
+  PhaseTimer timer;
+  const auto backend = make_backend(options.run, comm, timer);
+  if (!options.run.quiet) {
+    std::fputs(fmt::format("{:>11} {:>6} {:>6} {:>4} {:>11} {:>5} {:>7} {:>10} {:>12} {:>7}   on {}\n", "m", "n", "d",
+                           "zeta", "hash", "prec", "kernel", "floor GB/s", "complete ms", "floors", backend->device())
+                   .c_str(),
+               stderr);
+  }
+  for (const Case& c : all_cases(options)) {
+    constexpr double kSlowest = 0.05e9;  // bytes/s of a repeat, filling included
+    watchdog.enter("bench sketch", static_cast<double>(options.bytes) * (options.repeats + 2) / kSlowest);
+    const SketchSpec spec = make_sketch_spec({c.m, c.n, 0, ElementType::kFloat32}, c.sketch);
+    require(c.m >= spec.batch_rows, ErrorKind::kUsage,
+            fmt::format("--bytes {} with n = {} leaves {} rows; raise --bytes", options.bytes, c.n, c.m));
+    print_result(*backend, spec, c.m, c.n, backend->time_sketch(spec, c.m, c.n, options.repeats, c.kernel),
+                 options.run.quiet);
   }
   return 0;
 }

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "src/error.h"
 #include "src/hdf5_writer.h"
 #include "src/host_buffer.h"
+#include "src/plan.h"
 #include "src/progress.h"
 #include "src/row_pass.h"
 #include "src/synthetic_source.h"
@@ -50,7 +52,9 @@ std::string provenance(const GenerateOptions& options) {
                                 {"kind", options.kind},
                                 {"rows", options.rows},
                                 {"cols", options.cols},
+                                {"dtype", options.dtype},
                                 {"cond", options.cond},
+                                {"rank", options.rank},
                                 {"noise", options.noise},
                                 {"seed", options.seed}}
       .dump();
@@ -79,7 +83,7 @@ class RowWriter {
 
   void write(RowRange rows, const std::byte* a, const std::vector<double>& b) {
     const std::int64_t at = rows.begin - first_row_;
-    const std::int64_t row_bytes = shape_.n * element_size(shape_.a_type);
+    const std::int64_t row_bytes = shape_.a_row_bytes();
     put(a, rows.size() * row_bytes, offsets_.a + at * row_bytes);
     if (shape_.a_type == ElementType::kFloat64) {
       put(b.data(), rows.size() * 8, offsets_.b + at * 8);
@@ -121,21 +125,25 @@ void write_shard(SyntheticSource& source, RowRange rows, const std::string& path
   });
   temporary = comm.broadcast(temporary);
   comm.broadcast(&offsets, sizeof offsets);
+  const std::int64_t row_bytes = source.shape().a_row_bytes();
+  constexpr double kSlowestWrite = 0.05e9;  // bytes/s: a loaded disk; a rank may wait so long for a slower one
+  const double estimate = static_cast<double>(rows.size() * row_bytes) / kSlowestWrite;
+  watchdog.enter("generate", estimate);
   const RowRange part = split_rows(rows.size(), 1, comm.size())[static_cast<std::size_t>(comm.rank())];
   const RowRange mine{rows.begin + part.begin, rows.begin + part.end};
   comm.together([&] {
     RowWriter writer(temporary, offsets, source.shape(), rows.begin);
-    HostBuffer a(std::min(chunk_rows, std::max<std::int64_t>(1, mine.size())) * source.shape().n *
-                 element_size(source.shape().a_type));
-    std::vector<double> b(static_cast<std::size_t>(std::min(chunk_rows, std::max<std::int64_t>(1, mine.size()))));
+    const std::int64_t most_rows = std::min(chunk_rows, std::max<std::int64_t>(1, mine.size()));
+    HostBuffer a(most_rows * row_bytes);
+    std::vector<double> b(static_cast<std::size_t>(most_rows));
     for_each_chunk(mine, chunk_rows, [&](RowRange chunk) {
       source.read(chunk, a.data(), b.data());
       writer.write(chunk, a.data(), b);
       watchdog.touch();
       const auto done = static_cast<double>(chunk.end - mine.begin);
-      progress.fraction("generate", done / static_cast<double>(mine.size()),
-                        done * static_cast<double>(source.shape().n * element_size(source.shape().a_type)));
+      progress.fraction("generate", done / static_cast<double>(mine.size()), done * static_cast<double>(row_bytes));
     });
+    watchdog.enter("flush to disk", estimate);
     writer.finish();
   });
   comm.together([&] {
@@ -148,17 +156,20 @@ void write_shard(SyntheticSource& source, RowRange rows, const std::string& path
 int run_generate(const GenerateOptions& options, const Communicator& comm) {
   Watchdog watchdog(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()));
   Progress progress(comm.is_root() && !options.run.quiet ? stdout : nullptr, options.run.verbose);
-  SyntheticSource source(problem_of(options));
-  require(options.shards <= options.rows, ErrorKind::kUsage,
-          fmt::format("--shards {} for {} rows: every shard needs a row", options.shards, options.rows));
+  std::optional<SyntheticSource> made;
+  comm.together([&] {
+    made.emplace(problem_of(options));
+    require(options.shards <= options.rows, ErrorKind::kUsage,
+            fmt::format("--shards {} for {} rows: every shard needs a row", options.shards, options.rows));
+  });
+  SyntheticSource& source = *made;
   const ProblemShape& shape = source.shape();
-  const std::int64_t row_bytes = shape.n * element_size(shape.a_type);
+  const std::int64_t row_bytes = shape.a_row_bytes();
   constexpr std::int64_t kChunkBytes = std::int64_t{32} << 20;
   const std::int64_t chunk_rows = options.run.chunk_rows > 0 ? static_cast<std::int64_t>(options.run.chunk_rows)
                                                              : std::max<std::int64_t>(1, kChunkBytes / row_bytes);
   const auto start = std::chrono::steady_clock::now();
   const auto shards = split_rows(shape.m, 1, static_cast<int>(options.shards));
-  watchdog.enter("generate");
   for (std::int64_t shard = 0; shard < options.shards; ++shard) {
     const RowRange rows = shards[static_cast<std::size_t>(shard)];
     const std::string path = shard_path(options, shard);

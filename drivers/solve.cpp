@@ -17,6 +17,7 @@
 #include "src/launch.h"
 #include "src/progress.h"
 #include "src/solver.h"
+#include "src/text.h"
 #include "src/version.h"
 #include "src/watchdog.h"
 
@@ -70,12 +71,18 @@ void tell_outcome(const Report& report, const PhaseTimer& timer, const std::stri
   progress.line(fmt::format("x: n = {}{}, ||x|| = {:.6g}, written to {}", report.shape->n,
                             report.shape->r == 1 ? std::string() : fmt::format(", r = {}", report.shape->r), *s.x_norm,
                             output));
-  progress.line(
-      fmt::format("quality: ||A x - b|| about {:.4g} ({:.4g} of ||b||); one pass with d = {} is expected to end "
-                  "{:.1f} % above the least residual",
-                  *s.residual_norm, *s.relative_residual, report.sketch->d, 100 * *s.residual_excess_estimate));
-  progress.line(fmt::format("condition of the column-scaled sketch about {:.3g}, rank {} of {}", *s.condition_estimate,
-                            *s.rank, report.shape->n));
+  const auto freedom = static_cast<double>(report.sketch->d - report.shape->n);
+  progress.line(fmt::format(
+      "residual: ||A x - b|| about {:.3g}{}, {:.3g} of ||b|| (give or take {:.0f} %); expected {:.0f} % above "
+      "the least residual",
+      *s.residual_norm, report.shape->r == 1 ? "" : " over all columns", *s.relative_residual, 100 / std::sqrt(freedom),
+      100 * *s.residual_excess_estimate));
+  if (s.x_error_estimate) {
+    progress.line(fmt::format("x against the least-squares x: expected to differ by about {:.2g} of its norm",
+                              *s.x_error_estimate));
+  }
+  progress.line(fmt::format("condition of A with scaled columns about {:.3g}, matrix rank {} of {}",
+                            *s.condition_estimate, *s.rank, report.shape->n));
   std::string times;
   for (const Phase phase : {Phase::kOpen, Phase::kRead, Phase::kUpload, Phase::kSketch, Phase::kReduce, Phase::kFactor,
                             Phase::kWrite, Phase::kTotal}) {
@@ -88,13 +95,35 @@ void tell_outcome(const Report& report, const PhaseTimer& timer, const std::stri
   for (const std::string& warning : report.source.warnings) progress.line("warning: " + warning);
 }
 
-void warn_of_condition(Report& report) {
+void record_failure(Report& report, const Error& failure) {
+  report.status = status_word(failure.kind());
+  report.exit_code = failure.exit_code();
+  report.message = failure.what();
+}
+
+bool leaves_report(const Error& failure) {
+  return failure.kind() != ErrorKind::kInternal && failure.kind() != ErrorKind::kUsage;
+}
+
+/// Collective: a line for every rank.
+void tell_ranks(const Communicator& comm, const Backend& backend, Progress& progress) {
+  const auto lines = comm.gather(fmt::format("{}, {}", comm.host(), backend.device()));
+  for (std::size_t rank = 0; rank < lines.size(); ++rank) progress.line(fmt::format("rank {}: {}", rank, lines[rank]));
+}
+
+/// What the residual does not tell: x may be far from the least-squares solution although it fits nearly as well.
+void warn_of_x(Report& report) {
+  const SolverOutcome& s = report.solver;
   constexpr double kResolved = 1e5;  // an FP32 sketch leaves about one digit of x above this
-  if (report.solver.condition_estimate && *report.solver.condition_estimate > kResolved) {
+  constexpr double kFar = 0.3;       // of ||x||: single coefficients may then have the wrong sign
+  if (*s.condition_estimate > kResolved) {
     report.warnings.push_back(
-        fmt::format("the condition estimate {:.2g} is near what an FP32 sketch can resolve: few "
-                    "digits of x are certain",
-                    *report.solver.condition_estimate));
+        fmt::format("the condition {:.2g} is near what an FP32 sketch can resolve: few digits of x are certain",
+                    *s.condition_estimate));
+  } else if (s.x_error_estimate && *s.x_error_estimate > kFar) {
+    report.warnings.push_back(
+        "single coefficients of x may have the wrong size or sign, although x fits nearly as well as "
+        "the least-squares solution; raise --oversample, and compare several --seed");
   }
 }
 
@@ -113,25 +142,36 @@ int run_solve(const SolveOptions& options, const Communicator& comm) {
   std::unique_ptr<Backend> backend;
   std::optional<Error> failure;
 
+  // For what only this rank knows: rank 0 still leaves a report, then the job ends.
+  const auto abort_with_report = [&](const Error& error) {
+    record_failure(report, error);
+    if (comm.is_root() && leaves_report(error) && !options.report.empty()) write_report(options.report, report);
+    comm.abort_alone(error);
+  };
+
   timer.time(Phase::kTotal, [&] {
     try {
       progress.line(fmt::format("tallsketch {} ({}), {} rank{} on {} node{}", version_number(), version_git(),
-                                comm.size(), comm.size() == 1 ? "" : "s", comm.nodes(), comm.nodes() == 1 ? "" : "s"));
-      if (!options.run.ignore_launcher) check_launcher(comm.size(), process_environment());
+                                comm.size(), plural(comm.size()), comm.nodes(), plural(comm.nodes())));
+      if (!options.run.ignore_launcher) {
+        comm.together([&] { check_launcher(comm.size(), process_environment()); });
+      }
       watchdog.enter("open");
       const auto source = timer.time(Phase::kOpen, [&] { return open_hdf5_source(options.input, comm); });
       comm.together([&] {
         if (comm.is_root()) check_outputs(options, output);
       });
       const ProblemShape& shape = source->shape();
-      progress.line(fmt::format("input: A {} x {} {}, {}, b with {} column{}, {} file{}, {}", shape.m, shape.n,
-                                source->info().dtype, source->info().layout, shape.r, shape.r == 1 ? "" : "s",
-                                source->info().files.size(), source->info().files.size() == 1 ? "" : "s",
-                                source->info().io_mode));
+      progress.line(fmt::format(
+          "input: A {} x {} {}, {}, b with {} column{}, {} file{}, {}", shape.m, shape.n, source->info().dtype,
+          source->info().layout, shape.r, plural(shape.r), source->info().files.size(),
+          plural(static_cast<std::int64_t>(source->info().files.size())), source->info().io_mode));
+      watchdog.enter("devices");
       backend = make_backend(options.run, comm, timer);
       report.backend = backend->name();
       report.reduce_library = report.backend == "cuda" && options.run.comm == ReduceChoice::kNccl ? "nccl" : "mpi";
       progress.line(fmt::format("backend: {}, {}", backend->name(), backend->device()));
+      if (options.run.verbose) tell_ranks(comm, *backend, progress);
       const std::vector<double> x =
           solve(options.sketch, options.run.chunk_rows, *source, *backend, {comm, watchdog, progress, timer}, report);
       watchdog.enter("write");
@@ -139,35 +179,31 @@ int run_solve(const SolveOptions& options, const Communicator& comm) {
         report.status = "solved";
         report.exit_code = 0;
         if (!comm.is_root()) return;
-        warn_of_condition(report);
+        warn_of_x(report);
         timer.time(Phase::kWrite, [&] {
           write_file_atomically(output, solution_image(x, shape.n, shape.r, provenance_json(report)));
         });
       });
     } catch (const Error& e) {
       failure = e;
+      if (!e.agreed() && comm.size() > 1) abort_with_report(e);  // while the source is open: its closing is collective
+    } catch (const std::exception& e) {
+      abort_with_report(Error(ErrorKind::kInternal, fmt::format("unexpected: {}", e.what())));
     }
   });
 
-  if (failure) {
-    report.status = status_word(failure->kind());
-    report.exit_code = failure->exit_code();
-    report.message = failure->what();
-  }
-  // After a communication failure nothing more is asked of the other ranks; usage errors leave no report.
-  const bool connected = !failure || failure->kind() != ErrorKind::kCommunication;
-  const bool reportable = !failure || (failure->kind() != ErrorKind::kInternal && failure->kind() != ErrorKind::kUsage);
-  if (reportable && connected) {
+  if (failure) record_failure(report, *failure);
+  const bool reportable = !failure || leaves_report(*failure);
+  if (reportable) {
     watchdog.enter("report");
     gather_ranks(report, comm, backend ? backend->device() : "", backend ? backend->device_uuid() : "", timer);
   }
   if (!failure && comm.is_root()) tell_outcome(report, timer, output, progress);
   if (reportable && !options.report.empty()) {
-    const auto write = [&] {
-      if (comm.is_root()) write_report(options.report, report);
-    };
     try {
-      connected ? comm.together(write) : write();
+      comm.together([&] {
+        if (comm.is_root()) write_report(options.report, report);
+      });
     } catch (const Error& e) {
       if (!failure) failure = e;  // the first failure is the one to tell
     }

@@ -21,12 +21,25 @@ namespace {
 
 const char* const kExitCodes =
     "Exit codes: 0 solved | 1 internal | 2 usage | 3 input | 4 non-finite data or FP16 overflow | 5 rank deficient | "
-    "6 not converged | 7 out of memory | 8 communication | 9 output not written | 75 stopped by a signal";
+    "7 out of memory | 8 communication | 9 output not written";
 
 void print_once(const Communicator& comm, std::FILE* stream, const std::string& text) {
   if (!comm.is_root()) return;
   std::fwrite(text.data(), 1, text.size(), stream);
   std::fflush(stream);
+}
+
+/// The parser's message, what it did not understand, and where the options are listed.
+std::string usage_text(const CLI::App& app, const std::string& message) {
+  std::string command = "tallsketch";
+  for (const CLI::App* chosen = &app; !chosen->get_subcommands().empty();) {
+    chosen = chosen->get_subcommands().front();
+    command += " " + chosen->get_name();
+  }
+  const auto unknown = app.remaining(true);
+  const bool named = unknown.empty() || message.find(unknown.front()) != std::string::npos;
+  return fmt::format("{}{} (see {} --help)", message,
+                     named ? "" : fmt::format("; not understood: {}", fmt::join(unknown, " ")), command);
 }
 
 std::string joined(int argc, char** argv) {
@@ -63,24 +76,26 @@ int run(int argc, char** argv, const Communicator& comm) {
   for (CLI::App* command : {solve_app, generate_app, inspect_app, bench_app, bench_sketch_app})
     command->footer(kExitCodes);
 
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    print_once(comm, stdout, app.help());  // of the subcommand given, if any
+  std::string asked_for;  // help or version, instead of a run
+  comm.together([&] {
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::CallForHelp&) {
+      asked_for = app.help();  // of the subcommand given, if any
+    } catch (const CLI::CallForVersion&) {
+      asked_for = version_text() + "\n";
+    } catch (const CLI::ParseError& e) {
+      throw Error(ErrorKind::kUsage, usage_text(app, e.what()));
+    }
+  });
+  if (!asked_for.empty()) {
+    print_once(comm, stdout, asked_for);
     return 0;
-  } catch (const CLI::CallForVersion&) {
-    print_once(comm, stdout, version_text() + "\n");
-    return 0;
-  } catch (const CLI::ParseError& e) {
-    const auto unknown = app.remaining(true);
-    throw Error(ErrorKind::kUsage,
-                fmt::format("{}{} (see tallsketch --help)", e.what(),
-                            unknown.empty() ? "" : fmt::format("; not understood: {}", fmt::join(unknown, " "))));
   }
 
   if (*solve_app) return run_solve(solve, comm);  // checks the launcher itself: its report tells
   const bool ignore = generate.run.ignore_launcher || inspect.run.ignore_launcher || bench_sketch.run.ignore_launcher;
-  if (!ignore) check_launcher(comm.size(), process_environment());
+  if (!ignore) comm.together([&] { check_launcher(comm.size(), process_environment()); });
   if (*generate_app) return run_generate(generate, comm);
   if (*inspect_app) return run_inspect(inspect, comm);
   return run_bench_sketch(bench_sketch, comm);
@@ -100,15 +115,11 @@ int main(int argc, char** argv) {
     try {
       return run(argc, argv, comm);
     } catch (const Error& e) {
-      print_once(comm, stderr, fmt::format("tallsketch: error: {}\n", printable(e.what())));
+      if (!e.agreed() && comm.size() > 1) comm.abort_alone(e);
+      print_once(comm, stderr, fmt::format("tallsketch: error: {}\n", printable(e.text())));
       return e.exit_code();
     } catch (const std::exception& e) {
-      // Not agreed on by all ranks: only this rank knows, and the others may wait for it.
-      std::fputs(
-          fmt::format("tallsketch: internal error on rank {} of {}: {}\n", comm.rank(), comm.size(), e.what()).c_str(),
-          stderr);
-      if (comm.size() > 1) MPI_Abort(MPI_COMM_WORLD, static_cast<int>(ErrorKind::kInternal));
-      return static_cast<int>(ErrorKind::kInternal);
+      comm.abort_alone(Error(ErrorKind::kInternal, fmt::format("unexpected: {}", e.what())));
     }
   } catch (const std::exception& e) {
     std::fputs(fmt::format("tallsketch: error: {}\n", e.what()).c_str(), stderr);

@@ -48,10 +48,8 @@ __device__ SlotEntry slot_entry(const TableShape& shape, int cta, int slot, int 
           static_cast<std::uint32_t>(sketch_row % block_size * count + ordinal % count)};
 }
 
-/// First global row of a tile.
 __device__ std::int64_t tile_row(const TableShape& shape, std::int64_t tile) {
-  if (shape.tiles_per_batch == 1) return tile * shape.tile_rows;
-  return tile / shape.tiles_per_batch * shape.spec.batch_rows + tile % shape.tiles_per_batch * shape.tile_rows;
+  return first_row_of_tile(tile, shape.tile_rows, shape.tiles_per_batch, shape.spec.batch_rows);
 }
 
 /// A CTA makes the tables of kTilesPerBlock tiles: keys and signs first; then each thread works out its slots once and

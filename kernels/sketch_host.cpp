@@ -13,6 +13,7 @@
 #include "kernels/entry_table_host.h"
 #include "kernels/half.h"
 #include "kernels/host_device.h"
+#include "kernels/rounding.h"
 #include "kernels/sketch_rule.h"
 
 namespace tallsketch::host {
@@ -36,8 +37,6 @@ constexpr std::int64_t kVisitEntries = std::int64_t{1} << 17;  // bounds the tab
 constexpr std::int64_t kRunRows = 16384;                       // consecutive rows that a segment takes at a time
 constexpr std::int64_t kSegmentBytes = std::int64_t{4} << 20;  // accumulators of all row segments, if more than one
 constexpr std::int64_t kMaxSegments = 16;
-
-constexpr std::int64_t round_up(std::int64_t x, std::int64_t to) { return (x + to - 1) / to * to; }
 
 /// Sizes that follow from the shapes; the same in every call of one sketch.
 struct Layout {

@@ -33,10 +33,7 @@ struct StripShape {
 
 /// Row of the slab at which a tile begins; outside the slab the copies read zeros.
 __device__ std::int64_t slab_row(const StripShape& shape, std::int64_t tile) {
-  const std::int64_t global = shape.tiles_per_batch == 1 ? tile * shape.tile_rows
-                                                         : tile / shape.tiles_per_batch * shape.batch_rows +
-                                                               tile % shape.tiles_per_batch * shape.tile_rows;
-  return global - shape.first_row;
+  return first_row_of_tile(tile, shape.tile_rows, shape.tiles_per_batch, shape.batch_rows) - shape.first_row;
 }
 
 /// What a cluster works on, wave after wave: the tiles [begin, end) of one strip.
@@ -169,6 +166,8 @@ __device__ void consume(const StripShape& shape, std::uint32_t stages, std::uint
 
 template <int W>
 __global__ void __launch_bounds__(kThreads, 1) strip_kernel(const __grid_constant__ CUtensorMap map, StripShape shape) {
+  // Older architectures have no such instructions; strip_engine_available keeps this empty kernel from being launched.
+#if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(1024) std::byte dynamic_shared[];
   __shared__ __align__(8) std::uint64_t full_barriers[kMaxStages], empty_barriers[kMaxStages];
   const std::uint32_t stages = shared_address(dynamic_shared);
@@ -195,6 +194,7 @@ __global__ void __launch_bounds__(kThreads, 1) strip_kernel(const __grid_constan
   }
   __syncwarp();
   cluster_synchronise();  // no CTA leaves while another may still copy into it or arrive at its barriers
+#endif
 }
 
 /// One column of b, a run of tiles: b's rows of a tile in shared memory, sums too, each touched by one thread only.
@@ -281,8 +281,12 @@ using EncodeFunction = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_
 cudaError_t find_encoder(EncodeFunction& encode) {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult found{};
+#if CUDART_VERSION >= 12050
   const cudaError_t status =
       cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found);
+#else
+  const cudaError_t status = cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &function, cudaEnableDefault, &found);
+#endif
   if (status != cudaSuccess) return status;
   if (found != cudaDriverEntryPointSuccess) return cudaErrorNotSupported;
   encode = reinterpret_cast<EncodeFunction>(function);
@@ -358,6 +362,16 @@ StripShape make_shape(const SketchSpec& spec, const StripPlan& plan, const SlabV
 constexpr std::int64_t kNarrowBlocks = 132 * 4;  // four blocks hide the latency of a tile's loads on each SM of an H200
 
 }  // namespace
+
+cudaError_t strip_engine_available(bool* available) {
+  int device = 0, major = 0;
+  cudaError_t status = cudaGetDevice(&device);
+  if (status == cudaSuccess) status = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+  cudaFuncAttributes compiled{};
+  if (status == cudaSuccess) status = cudaFuncGetAttributes(&compiled, strip_kernel<32>);
+  *available = status == cudaSuccess && major == 9 && compiled.ptxVersion >= 90;
+  return status;
+}
 
 cudaError_t strip_sketch(const SketchSpec& spec, const StripPlan& plan, const SlabView& slab, const void* table,
                          TileRange tiles, const StripGrid& grid, float* partials, const SketchView<float>& sketch,

@@ -13,6 +13,9 @@
 
 namespace tallsketch::cuda {
 
+/// Whether the current device can run the engine as it was compiled: *available = compute capability 9.x and code for it.
+[[nodiscard]] cudaError_t strip_engine_available(bool* available);
+
 /// Entry tables of tiles [tiles.first, tiles.first + tiles.count): for every tile, CTA, group and slot the rows that
 /// are added to it. An entry is (row in the tile) * 2 + sign; an entry without a row points at the row of zeros behind
 /// the tile. table  out (tiles.count, plan.table_bytes_per_tile()) device, aligned to 16 bytes

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/rounding.h"
 #include "kernels/sketch_rule.h"
 
 namespace tallsketch::cuda {
@@ -13,9 +14,6 @@ constexpr std::int64_t kTileBytes = 65536;     // 512 rows of 32 floats: three s
 constexpr std::int64_t kReservedBytes = 1024;  // barriers and alignment
 constexpr int kMaxStages = 4;
 constexpr int kGoodStages = 3;  // probe: two stages cost 14 %
-
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-std::int64_t round_up(std::int64_t a, std::int64_t b) { return divide_up(a, b) * b; }
 
 /// Sizes of a tile, its entries and the stages, for plan.batches_per_tile and plan.tiles_per_batch.
 void lay_out_stage(const SketchSpec& spec, const DeviceLimits& limits, StripPlan& plan) {
@@ -81,14 +79,27 @@ TileRange tiles_of_rows(const StripPlan& plan, const SketchSpec& spec, std::int6
   return {first, tile_of(first_row + rows - 1) - first + 1};
 }
 
-std::int64_t most_splits(const StripPlan& plan, const DeviceLimits& limits) {
+namespace {
+
+/// Clusters that a device holds at a time: one CTA fills a multiprocessor.
+std::int64_t most_clusters(const StripPlan& plan, const DeviceLimits& limits) {
   return std::max(1, limits.multiprocessors / plan.cluster);
 }
 
+/// Strips of a wave, at least: 1 KiB of a row, a DRAM page.
+std::int64_t narrowest_wave(const StripPlan& plan) {
+  return std::min<std::int64_t>(plan.strips, 1024 / (plan.width * 4));
+}
+
+}  // namespace
+
+std::int64_t most_splits(const StripPlan& plan, const DeviceLimits& limits) {
+  return std::max<std::int64_t>(1, most_clusters(plan, limits) / narrowest_wave(plan));
+}
+
 StripGrid make_strip_grid(const StripPlan& plan, std::int64_t tiles, const DeviceLimits& limits) {
-  const std::int64_t clusters = most_splits(plan, limits);
-  const std::int64_t narrowest =
-      std::min<std::int64_t>(plan.strips, 1024 / (plan.width * 4));  // 1 KiB of a row: a DRAM page
+  const std::int64_t clusters = most_clusters(plan, limits);
+  const std::int64_t narrowest = narrowest_wave(plan);
   StripGrid best;
   double best_time = 1e300;
   for (std::int64_t waves = 1; waves <= plan.strips; ++waves) {

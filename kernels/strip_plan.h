@@ -62,6 +62,13 @@ struct TileRange {
 /// Tiles that hold any of the global rows [first_row, first_row + rows).
 TileRange tiles_of_rows(const StripPlan& plan, const SketchSpec& spec, std::int64_t first_row, std::int64_t rows);
 
+/// First global row of a tile.
+TALLSKETCH_HOST_DEVICE std::int64_t first_row_of_tile(std::int64_t tile, std::int64_t tile_rows,
+                                                      std::int32_t tiles_per_batch, std::int64_t batch_rows) {
+  if (tiles_per_batch == 1) return tile * tile_rows;
+  return tile / tiles_per_batch * batch_rows + tile % tiles_per_batch * tile_rows;
+}
+
 /// How one launch shares the work: waves of neighbouring strips, whose reads share DRAM pages, each cut by rows into
 /// splits. Cluster k takes, in wave w, strip w * strips_per_wave + k mod strips_per_wave and split k / strips_per_wave.
 struct StripGrid {

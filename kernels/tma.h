@@ -6,6 +6,9 @@
 
 #include <cuda.h>
 
+// Compiled for compute capability 9.0 and above only.
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+
 namespace tallsketch::cuda {
 
 /// Address in the shared window of the CTA, as PTX wants it.
@@ -88,3 +91,5 @@ __device__ inline void copy_box(std::uint32_t to, const CUtensorMap* map, int co
 }
 
 }  // namespace tallsketch::cuda
+
+#endif

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include <fcntl.h>
@@ -28,8 +29,12 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
     throw Error(ErrorKind::kOutput,
                 fmt::format("'{}' exists and is not a regular file; it will not be replaced", path_));
   }
-  temporary_ = fmt::format("{}.tmp.{}", path_, ::getpid());
-  descriptor_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  // A name of our own, never a file or link that somebody left there.
+  for (int attempt = 0; descriptor_ < 0 && attempt < 100; ++attempt) {
+    temporary_ = fmt::format("{}.tmp.{}.{}", path_, ::getpid(), attempt);
+    descriptor_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (descriptor_ < 0 && errno != EEXIST) break;
+  }
   if (descriptor_ < 0) {
     const int reason = errno;
     temporary_.clear();
@@ -57,6 +62,14 @@ void AtomicFile::commit() {
   if (::close(std::exchange(descriptor_, -1)) != 0) fail(path_, "write");
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail(path_, "write");
   temporary_.clear();
+  // The new name itself reaches the disk with its folder; a file system that cannot sync folders has nothing to say.
+  const std::string folder = std::filesystem::path(path_).parent_path().string();
+  const int descriptor = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor >= 0) {
+    const int ignored = ::fsync(descriptor);
+    static_cast<void>(ignored);
+    ::close(descriptor);
+  }
 }
 
 void write_fully(int descriptor, std::span<const std::byte> bytes, std::int64_t offset, const std::string& path) {

@@ -12,6 +12,7 @@
 #include "src/plan.h"
 #include "src/row_range.h"
 #include "src/sketch_timing.h"
+#include "src/triangular_factor.h"
 
 namespace tallsketch {
 
@@ -22,13 +23,6 @@ struct ChunkBuffer {
   void* a = nullptr;    // (rows, n) row-major, the stored element type
   double* b = nullptr;  // (rows, r) row-major
   RowRange rows;        // filled by the caller
-};
-
-/// The reduced problem in triangular form: R of the QR of the column-scaled sketch S [A | b].
-struct TriangularFactor {
-  std::int64_t n = 0, r = 0;
-  std::vector<float> upper;   // (n + r, n + r) column-major; below the diagonal undefined
-  std::vector<int> exponent;  // column j of S [A | b] was multiplied by 2^exponent[j] before the QR
 };
 
 /// What a backend is told before the first row.
@@ -43,11 +37,11 @@ struct SketchJob {
 class Backend {
  public:
   virtual ~Backend() = default;
-  virtual const char* name() const = 0;          // "host", "cuda"
-  virtual std::string device() const = 0;        // for the log: "2 threads", "NVIDIA H200 #0"
-  virtual std::string device_uuid() const = 0;   // empty on the host
-  virtual std::int64_t free_memory() const = 0;  // bytes a rank may count on
-  virtual std::int64_t scratch_bytes(const SketchSpec& spec, const ProblemShape& shape) const = 0;
+  virtual const char* name() const = 0;         // "host", "cuda"
+  virtual std::string device() const = 0;       // for the log: "2 threads", "NVIDIA H200 #0"
+  virtual std::string device_uuid() const = 0;  // empty on the host
+  /// What the plan has to know of this rank: free memory, buffers, padding, scratch. chunk_rows is the caller's.
+  virtual PlanLimits plan_limits(const SketchSpec& spec, const ProblemShape& shape) const = 0;
 
   /// Allocates for the job and clears the sketch. Errors: kMemory.
   virtual void begin(const SketchJob& job) = 0;
@@ -61,7 +55,7 @@ class Backend {
   virtual void sketch() = 0;
   /// Collective: sums the sketches of all ranks; every rank then holds S [A | b], unscaled.
   virtual void reduce() = 0;
-  /// Whether every element of the reduced sketch is finite; the same answer on every rank.
+  /// Whether every element of the reduced sketch is finite. Local.
   virtual bool sketch_is_finite() = 0;
   /// QR of the sketch, columns scaled by powers of two. Called on rank 0 alone.
   virtual TriangularFactor factor() = 0;
@@ -74,9 +68,5 @@ class Backend {
 
 /// Collective. Errors: kUsage when CUDA is asked of a build without it; kCommunication for missing or shared GPUs.
 std::unique_ptr<Backend> make_backend(const RunOptions& options, const Communicator& comm, PhaseTimer& timer);
-
-/// Column exponents for the QR, from the largest magnitude of every column of the sketch. exponent[j] brings column j's
-/// maximum into [0.5, 1); 0 for a zero column.
-std::vector<int> column_exponents(const std::vector<float>& column_max);
 
 }  // namespace tallsketch

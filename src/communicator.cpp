@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
+#include <cstdlib>
 #include <new>
 
 #include <fmt/format.h>
@@ -10,7 +12,7 @@ namespace tallsketch {
 
 namespace {
 
-constexpr std::int64_t kBlockElements = std::int64_t{1} << 28;  // keeps a message's bytes below 2^31
+constexpr std::int64_t kBlockElements = std::int64_t{1} << 27;  // keeps a message's bytes below 2^31
 
 Error as_error(const std::exception& e) {
   if (const auto* error = dynamic_cast<const Error*>(&e)) return *error;
@@ -175,14 +177,21 @@ std::vector<double> Communicator::gather(const std::vector<double>& values) cons
 
 void Communicator::barrier() const { check_mpi(MPI_Barrier(comm_), "MPI_Barrier"); }
 
-void Communicator::together(const std::function<void()>& local_work) const {
+void Communicator::together(const std::function<void()>& work) const {
   std::optional<Error> mine;
   try {
-    local_work();
+    work();
   } catch (const std::exception& e) {
     mine = as_error(e);
   }
   agree(mine);
+}
+
+void Communicator::abort_alone(const Error& error) const {
+  std::fputs(fmt::format("tallsketch: error: {} [rank {} on {}]\n", error.text(), rank_, host_).c_str(), stderr);
+  std::fflush(stderr);
+  MPI_Abort(comm_, error.exit_code());
+  std::_Exit(error.exit_code());  // MPI_Abort does not return; the compiler does not know
 }
 
 void Communicator::agree(const std::optional<Error>& mine) const {
@@ -192,14 +201,16 @@ void Communicator::agree(const std::optional<Error>& mine) const {
   check_mpi(MPI_Bcast(&kind, 1, MPI_INT, first, comm_), "MPI_Bcast");
   std::string text;
   if (rank_ == first) {
-    text = mine->what();
+    text = mine->text();
     if (size_ > 1) text += fmt::format(" [rank {} on {}]", rank_, host_);
   }
   int length = static_cast<int>(text.size());
   check_mpi(MPI_Bcast(&length, 1, MPI_INT, first, comm_), "MPI_Bcast");
   text.resize(static_cast<std::size_t>(length));
   check_mpi(MPI_Bcast(text.data(), length, MPI_CHAR, first, comm_), "MPI_Bcast");
-  throw Error(static_cast<ErrorKind>(kind), text, mine ? mine->where() : std::source_location::current());
+  Error error(static_cast<ErrorKind>(kind), text);
+  error.set_agreed();
+  throw error;
 }
 
 }  // namespace tallsketch

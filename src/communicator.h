@@ -48,7 +48,7 @@ class Communicator {
   MPI_Comm handle() const { return comm_; }
 
   /// Collective: element-wise sum over ranks, in place. Same bits on every rank and in every run at fixed ranks.
-  /// Limits: any count; sent in blocks of 2^28 elements, because MPI counts are 32-bit. Counts are compared first.
+  /// Limits: any count; sent in blocks of 2^27 elements, because MPI counts are 32-bit. FP32 counts are compared first.
   void sum(float* data, std::int64_t count) const;
   void sum(double* data, std::int64_t count) const;
   void sum(std::int64_t* data, std::int64_t count) const;
@@ -67,9 +67,13 @@ class Communicator {
   std::vector<std::string> all_gather(const std::string& text) const;
   void barrier() const;
 
-  /// Collective: runs the local work, then all ranks learn whether any failed. If one did, all ranks throw the
-  /// error of the lowest failing rank, its message marked with that rank and host. The work must not communicate.
-  void together(const std::function<void()>& local_work) const;
+  /// Collective: runs the work, then all ranks learn whether any failed. If one did, all ranks throw the error of the
+  /// lowest failing rank, its message marked with that rank and host, and agreed() is true. The work is local; it may
+  /// hold one collective call only as its last step, which every rank reaches.
+  void together(const std::function<void()>& work) const;
+  /// Ends the whole job with the error's code and message. For what only this rank knows, when others may be waiting for
+  /// it in a collective. Call it before any owner of a collective resource is destroyed.
+  [[noreturn]] void abort_alone(const Error& error) const;
 
  private:
   void agree(const std::optional<Error>& mine) const;

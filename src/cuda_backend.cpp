@@ -21,12 +21,10 @@ namespace tallsketch {
 
 namespace {
 
-constexpr int kBuffers = 2;                                   // one is filled while the other is uploaded
-constexpr std::int64_t kEntryRows = std::int64_t{1} << 20;    // rows whose entries of S exist at a time
-constexpr std::int64_t kChunkBytes = std::int64_t{64} << 20;  // what the plan makes a chunk, unless told otherwise
-constexpr std::int64_t kReserve = std::int64_t{512} << 20;    // for cuSOLVER's and NCCL's own memory
-
-std::int64_t round_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b * b; }
+constexpr int kBuffers = 2;                                 // one is filled while the other is uploaded
+constexpr std::int64_t kEntryRows = std::int64_t{1} << 20;  // rows whose entries of S exist at a time, for scatter
+// For what libraries allocate by themselves: cuSOLVER's handle and NCCL's buffers took 350 MiB on an H200.
+constexpr std::int64_t kReserve = std::int64_t{512} << 20;
 
 std::string uuid_text(const cudaDeviceProp& properties) {
   std::string text = "GPU-";
@@ -59,20 +57,11 @@ class CudaBackend final : public Backend {
   const char* name() const override { return "cuda"; }
   std::string device() const override { return fmt::format("{} #{}", properties_.name, device_); }
   std::string device_uuid() const override { return uuid_text(properties_); }
-  std::int64_t free_memory() const override {
-    if (memory_limit_ > 0) return static_cast<std::int64_t>(memory_limit_);
-    std::size_t free = 0, total = 0;
-    check(cudaMemGetInfo(&free, &total));
-    return std::max<std::int64_t>(1, static_cast<std::int64_t>(free) - kReserve);
-  }
-  std::int64_t scratch_bytes(const SketchSpec& spec, const ProblemShape& shape) const override {
-    const std::int64_t pitch = cuda::device_pitch(shape.n);
-    if (spec.precision == SketchPrecision::kFp16) return kEntryRows * spec.zeta * 4 + spec.d * pitch * 2;
-    if (kernel_ == KernelChoice::kScatter || !StripSketcher::serves(spec, shape.n)) return kEntryRows * spec.zeta * 4;
-    return StripSketcher::bytes(spec, shape.n, shape.r, kChunkBytes / (pitch * 4));
-  }
-
+  PlanLimits plan_limits(const SketchSpec& spec, const ProblemShape& shape) const override;
+  /// Collective: starts NCCL.
   void connect(double timeout) { nccl_ = std::make_unique<NcclReduce>(comm_, timeout); }
+  /// The device's free memory is divided by this.
+  void set_ranks_on_device(int ranks) { ranks_on_device_ = ranks; }
 
   void begin(const SketchJob& job) override;
   ChunkBuffer& next_buffer() override;
@@ -104,6 +93,7 @@ class CudaBackend final : public Backend {
   std::uint64_t memory_limit_;
   KernelChoice kernel_;
   int device_;
+  int ranks_on_device_ = 1;
   cudaDeviceProp properties_{};
   std::unique_ptr<CudaStream> stream_;
   std::unique_ptr<NcclReduce> nccl_;
@@ -118,6 +108,25 @@ class CudaBackend final : public Backend {
   std::array<Lane, kBuffers> lanes_;
   int next_ = 0;
 };
+
+PlanLimits CudaBackend::plan_limits(const SketchSpec& spec, const ProblemShape& shape) const {
+  PlanLimits limits;
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total));
+  limits.memory_bytes = memory_limit_ > 0
+                            ? static_cast<std::int64_t>(memory_limit_)
+                            : std::max<std::int64_t>(1, static_cast<std::int64_t>(free) / ranks_on_device_ - kReserve);
+  limits.chunk_buffers = kBuffers;
+  const std::int64_t pitch = cuda::device_pitch(shape.n);
+  limits.device_row_bytes = (pitch + shape.r) * 4;
+  const bool strip = kernel_ != KernelChoice::kScatter && StripSketcher::serves(spec, shape.n);
+  limits.scratch_bytes = [=](std::int64_t rows) -> std::int64_t {
+    if (strip) return StripSketcher::bytes(spec, shape.n, shape.r, rows);
+    const std::int64_t half_sketch = spec.precision == SketchPrecision::kFp16 ? spec.d * pitch * 2 : 0;
+    return kEntryRows * spec.zeta * 4 + half_sketch;
+  };
+  return limits;
+}
 
 void CudaBackend::begin(const SketchJob& job) {
   job_ = job;
@@ -139,7 +148,7 @@ void CudaBackend::begin(const SketchJob& job) {
   strip_.reset();
   const std::int64_t most_rows = std::max<std::int64_t>(1, std::min(job.rows.size(), job.plan.chunk_rows));
   if (served && kernel_ != KernelChoice::kScatter) {
-    strip_.emplace(job.spec, shape.n, most_rows);
+    strip_.emplace(job.spec, shape.n, shape.r, most_rows);
   } else {
     const std::int64_t rows = std::min(kEntryRows, fp16() ? std::max<std::int64_t>(1, job.rows.size()) : most_rows);
     entries_ = DeviceBuffer<std::uint32_t>(rows * job.spec.zeta);
@@ -305,10 +314,14 @@ void CudaBackend::reduce() {
       nccl_->sum(sketch_.data(), sketch_.count(), stream_->get());
       return;
     }
-    std::vector<float> host = sketch_copy();
+    if (comm_.size() == 1) return;
+    std::vector<float> host;
+    comm_.together([&] { host = sketch_copy(); });
     comm_.sum(host.data(), static_cast<std::int64_t>(host.size()));
-    check(cudaMemcpyAsync(sketch_.data(), host.data(), sketch_.bytes(), cudaMemcpyHostToDevice, stream_->get()));
-    stream_->synchronize();
+    comm_.together([&] {
+      check(cudaMemcpyAsync(sketch_.data(), host.data(), sketch_.bytes(), cudaMemcpyHostToDevice, stream_->get()));
+      stream_->synchronize();
+    });
   });
 }
 
@@ -360,10 +373,14 @@ std::unique_ptr<Backend> make_cuda_backend(const RunOptions& options, const Comm
     ranks.push_back({hosts[static_cast<std::size_t>(rank)], rank, uuids[static_cast<std::size_t>(rank)]});
   }
   const auto shared = shared_devices(ranks);
-  require(shared.empty() || !use_nccl, ErrorKind::kCommunication,
-          fmt::format("{}: NCCL needs a GPU of its own for every rank; start one rank a GPU, or use --comm mpi",
-                      fmt::join(shared, "; ")));
-  if (use_nccl) backend->connect(options.timeout);
+  comm.together([&] {
+    require(shared.empty() || !use_nccl, ErrorKind::kCommunication,
+            fmt::format("{}: NCCL needs a GPU of its own for every rank; start one rank a GPU, or use --comm mpi",
+                        fmt::join(shared, "; ")));
+  });
+  backend->set_ranks_on_device(static_cast<int>(std::count(uuids.begin(), uuids.end(), backend->device_uuid())));
+  constexpr double kBeforeWatchdog = 0.8;  // so that NCCL's own words come before the watchdog's
+  if (use_nccl && comm.size() > 1) backend->connect(kBeforeWatchdog * options.timeout);
   return backend;
 }
 

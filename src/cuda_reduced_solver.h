@@ -2,8 +2,8 @@
 #pragma once
 
 #include "kernels/views.h"
-#include "src/backend.h"
 #include "src/cuda_handles.h"
+#include "src/triangular_factor.h"
 
 namespace tallsketch {
 

@@ -50,9 +50,8 @@ SketchTiming time_strip(const SketchSpec& spec, const SlabView& slab, const Devi
                         const CudaStream& stream) {
   DeviceBuffer<float> sketch(spec.d * slab.cols);
   const SketchView<float> view{sketch.data(), spec.d, slab.cols, slab.cols};
-  StripSketcher sketcher(spec, slab.cols, slab.rows);
-  const std::int64_t whole = spec.batch_rows * sketcher.plan().batches_per_tile;
-  const std::int64_t step = std::max(whole, (sketcher.rows_per_table() - whole) / whole * whole);
+  StripSketcher sketcher(spec, slab.cols, 0, slab.rows);
+  const std::int64_t step = sketcher.rows_per_table();
   return time_beside_floor(a, slab.rows * slab.cols, stream, repeats, "strip", [&](Parts& parts) {
     parts.clear = seconds_of(stream, [&] { check(cudaMemsetAsync(sketch.data(), 0, sketch.bytes(), stream.get())); });
     for (std::int64_t begin = 0; begin < slab.rows; begin += step) {

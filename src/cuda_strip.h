@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "kernels/strip_engine.h"
 #include "src/cuda_handles.h"
@@ -19,7 +18,7 @@ class StripSketcher {
   static std::int64_t bytes(const SketchSpec& spec, std::int64_t n, std::int64_t r, std::int64_t rows);
 
   /// rows  of one add, usually; the entry table covers them, up to 288 MiB
-  StripSketcher(const SketchSpec& spec, std::int64_t n, std::int64_t rows);
+  StripSketcher(const SketchSpec& spec, std::int64_t n, std::int64_t r, std::int64_t rows);
 
   /// Adds S a to sketch_a and S b to sketch_b, unscaled; a and b are the same rows, FP32 on the device.
   void add(const SlabView& a, const SlabView& b, const SketchView<float>& sketch_a, const SketchView<float>& sketch_b,
@@ -29,7 +28,10 @@ class StripSketcher {
   void fill_table(std::int64_t first_row, std::int64_t rows, const CudaStream& stream);
   void apply(const SlabView& a, const SlabView& b, const SketchView<float>& sketch_a, const SketchView<float>& sketch_b,
              const CudaStream& stream);
-  std::int64_t rows_per_table() const { return table_tiles_ * tile_span_; }
+  /// Rows that one table covers at least; whole batches.
+  std::int64_t rows_per_table() const {
+    return (table_tiles_ / plan_.tiles_per_batch - 1) * spec_.batch_rows * plan_.batches_per_tile;
+  }
 
   const cuda::StripPlan& plan() const { return plan_; }
 
@@ -37,7 +39,6 @@ class StripSketcher {
   SketchSpec spec_;
   cuda::StripPlan plan_;
   cuda::DeviceLimits limits_;
-  std::int64_t tile_span_ = 0;    // rows from one tile to the next, on average
   std::int64_t table_tiles_ = 0;  // tiles that the table holds
   DeviceBuffer<std::byte> table_;
   DeviceBuffer<float> partials_;

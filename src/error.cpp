@@ -20,6 +20,11 @@ const char* status_word(ErrorKind kind) {
   return "internal_error";
 }
 
+std::string Error::text() const {
+  if (kind_ != ErrorKind::kInternal || agreed_) return what();  // an agreed one has its origin's place already
+  return fmt::format("{} [{}:{}]", what(), where_.file_name(), where_.line());
+}
+
 int checked_int(std::int64_t value, const char* what, std::source_location where) {
   require(value >= 0 && value <= std::numeric_limits<int>::max(), ErrorKind::kMemory,
           fmt::format("{} is {}, beyond the 32-bit integers of this BLAS/LAPACK (it needs 64-bit BLAS); "

@@ -33,10 +33,16 @@ class Error : public std::runtime_error {
   ErrorKind kind() const { return kind_; }
   int exit_code() const { return static_cast<int>(kind_); }
   const std::source_location& where() const { return where_; }
+  /// Whether all ranks throw this error (Communicator::together); otherwise only this one knows of it.
+  bool agreed() const { return agreed_; }
+  void set_agreed() { agreed_ = true; }
+  /// The message; of an internal error also the place, which is what its report needs.
+  std::string text() const;
 
  private:
   ErrorKind kind_;
   std::source_location where_;
+  bool agreed_ = false;
 };
 
 /// Throws Error{kind, message} unless the condition holds. The message says what was wrong, the value and the fix.

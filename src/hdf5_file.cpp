@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "kernels/half.h"
 #include "src/communicator.h"
 #include "src/error.h"
+#include "src/text.h"
 
 namespace tallsketch {
 
@@ -29,7 +29,13 @@ void check_h5(long long status, ErrorKind kind, const std::string& what) {
 void check_readable(const std::string& path) {
   struct stat info {};
   const bool found = ::stat(path.c_str(), &info) == 0;  // errno is read after it, which one call would not ensure
-  require(found, ErrorKind::kInput, fmt::format("cannot open '{}': {}", path, std::strerror(errno)));
+  const std::string reason = found ? "" : std::strerror(errno);
+  const auto colon = path.rfind(':');
+  const std::string hint = colon == std::string::npos
+                               ? std::string()
+                               : fmt::format("; if '{0}' was meant as a dataset, it needs a slash: {1}:/{0}",
+                                             path.substr(colon + 1), path.substr(0, colon));
+  require(found, ErrorKind::kInput, fmt::format("cannot open '{}': {}{}", path, reason, hint));
   require(!S_ISDIR(info.st_mode), ErrorKind::kInput, fmt::format("'{}' is a directory, not an HDF5 file", path));
   require(S_ISREG(info.st_mode), ErrorKind::kInput, fmt::format("'{}' is not a regular file", path));
   require(info.st_size > 0, ErrorKind::kInput, fmt::format("'{}' is empty (0 bytes)", path));
@@ -171,11 +177,11 @@ Hdf5File Hdf5File::open(const std::string& path, const Communicator* comm) {
   if (comm != nullptr) {
     comm->together([&] { initialise_hdf5(), check_readable(path); });
     result.parallel_ = true;
+    const Hdf5Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
     comm->together([&] {
-      const Hdf5Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
       check_h5(H5Pset_fapl_mpio(access.get(), comm->handle(), MPI_INFO_NULL), ErrorKind::kInternal, "H5Pset_fapl_mpio");
-      open_with(access.get());
     });
+    comm->together([&] { open_with(access.get()); });  // H5Fopen is collective: reached by all, or by none
     return result;
   }
 #endif
@@ -322,12 +328,7 @@ void Hdf5Dataset::check_filters(hid_t creation) const {
   }
 }
 
-std::string Hdf5Dataset::type_text() const {
-  const char* name = type_ == ElementType::kFloat64   ? "float64"
-                     : type_ == ElementType::kFloat32 ? "float32"
-                                                      : "float16";
-  return std::string(name) + (big_endian_ ? " big-endian" : "");
-}
+std::string Hdf5Dataset::type_text() const { return std::string(to_word(type_)) + (big_endian_ ? " big-endian" : ""); }
 
 // 256 MiB: below the 2 GiB at which an independent transfer of parallel HDF5 fails, and no slower (platform recipes).
 std::int64_t Hdf5Dataset::block_bytes = std::int64_t{256} << 20;

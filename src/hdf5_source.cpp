@@ -115,9 +115,13 @@ class Hdf5Source final : public RowSource {
             fmt::format("{} of '{}' has no rows: {}", a.name(), a.path(), shape_text(a)));
     require(shape_.n > 0, ErrorKind::kInput,
             fmt::format("{} of '{}' has no columns: {}", a.name(), a.path(), shape_text(a)));
-    require(rows_of(b_) == shape_.m, ErrorKind::kInput,
-            fmt::format("A has {} rows ({} of '{}') but b has {} ({} of '{}'): one entry of b a row of A is needed",
-                        shape_.m, a.name(), a.path(), rows_of(b_), b.name(), b.path()));
+    require(
+        rows_of(b_) == shape_.m, ErrorKind::kInput,
+        fmt::format("A has {} rows ({} of '{}') but b has {} ({} of '{}'): one entry of b a row of A is needed{}",
+                    shape_.m, a.name(), a.path(), rows_of(b_), b.name(), b.path(),
+                    rows_of(b_) == shape_.n ? "; A's columns match b, so A seems to be stored transposed: store A.T "
+                                              "as (m, n), this version does not transpose"
+                                            : ""));
     require(shape_.r > 0, ErrorKind::kInput, fmt::format("{} of '{}' has no columns", b.name(), b.path()));
     require(
         shape_.m >= shape_.n, ErrorKind::kUsage,

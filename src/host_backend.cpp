@@ -23,17 +23,23 @@ namespace {
 class HostBackend final : public Backend {
  public:
   HostBackend(const RunOptions& options, const Communicator& comm, PhaseTimer& timer)
-      : comm_(comm), timer_(timer), threads_(host_threads(comm)), memory_limit_(options.memory_bytes) {}
+      : comm_(comm),
+        timer_(timer),
+        threads_(host_threads(comm)),
+        memory_limit_(options.memory_bytes),
+        kernel_(options.kernel) {}
 
   const char* name() const override { return "host"; }
   std::string device() const override { return fmt::format("{} thread{}", threads_, threads_ == 1 ? "" : "s"); }
   std::string device_uuid() const override { return ""; }
-  std::int64_t free_memory() const override {
-    if (memory_limit_ > 0) return static_cast<std::int64_t>(memory_limit_);
-    return free_host_memory() / comm_.node_size();
-  }
-  std::int64_t scratch_bytes(const SketchSpec& spec, const ProblemShape& shape) const override {
-    return host::sketch_workspace_bytes(spec, shape.n, shape.r, threads_);
+  PlanLimits plan_limits(const SketchSpec& spec, const ProblemShape& shape) const override {
+    PlanLimits limits;
+    limits.memory_bytes =
+        memory_limit_ > 0 ? static_cast<std::int64_t>(memory_limit_) : free_host_memory() / comm_.node_size();
+    limits.scratch_bytes = [this, spec, shape](std::int64_t) {
+      return host::sketch_workspace_bytes(spec, shape.n, shape.r, threads_);
+    };
+    return limits;
   }
 
   void begin(const SketchJob& job) override {
@@ -44,7 +50,9 @@ class HostBackend final : public Backend {
     const std::int64_t rows = job.plan.chunk_rows;
     a_ = HostBuffer(rows * shape.n * element_size(shape.a_type));
     b_ = HostBuffer(rows * shape.r * element_size(ElementType::kFloat64));
-    const std::int64_t scratch = scratch_bytes(job.spec, shape);
+    require(kernel_ == KernelChoice::kAuto, ErrorKind::kUsage,
+            "--kernel chooses between GPU kernels; the host backend has one");
+    const std::int64_t scratch = host::sketch_workspace_bytes(job.spec, shape.n, shape.r, threads_);
     scratch_ = HostBuffer(scratch);
     workspace_ = {scratch_.data(), scratch, shape.n, shape.r, threads_};
     sketch_.assign(static_cast<std::size_t>(job.spec.d * (shape.n + shape.r)), 0.0F);
@@ -97,6 +105,7 @@ class HostBackend final : public Backend {
   PhaseTimer& timer_;
   int threads_;
   std::uint64_t memory_limit_;
+  KernelChoice kernel_;
   SketchJob job_;
   HostBuffer a_, b_, scratch_;
   host::SketchWorkspace workspace_;

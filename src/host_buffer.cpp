@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 #include "src/error.h"
-#include "src/plan.h"
+#include "src/text.h"
 
 namespace tallsketch {
 

@@ -13,7 +13,8 @@ class Communicator;
 
 class NcclReduce {
  public:
-  /// Collective: every rank of comm has its device current. Errors: kCommunication, also when timeout seconds pass.
+  /// Collective: every rank of comm has its device current. Errors: kCommunication, also when `timeout` seconds pass;
+  /// give it less than the watchdog, so that NCCL's own words come first. Its errors are local to a rank.
   NcclReduce(const Communicator& comm, double timeout);
   ~NcclReduce();
   NcclReduce(const NcclReduce&) = delete;

@@ -88,11 +88,15 @@ void throw_if_non_finite(RowSource& source, RowRange my_rows, std::int64_t chunk
     });
   });
   const SourceInfo& info = source.info();
-  throw_if_any(over_ranks(in_a, comm), "A", info.a_name, info, "non-finite values (NaN or Inf)");
-  throw_if_any(over_ranks(in_b, comm), "b", info.b_name, info, "non-finite values (NaN or Inf)");
-  const char* const too_large = "values beyond the range of float32, in which the sketch is made";
-  throw_if_any(over_ranks(large_a, comm), "A", info.a_name, info, too_large);
-  throw_if_any(over_ranks(large_b, comm), "b", info.b_name, info, too_large);
+  const NonFinite all_in_a = over_ranks(in_a, comm), all_in_b = over_ranks(in_b, comm);
+  const NonFinite all_large_a = over_ranks(large_a, comm), all_large_b = over_ranks(large_b, comm);
+  comm.together([&] {
+    throw_if_any(all_in_a, "A", info.a_name, info, "non-finite values (NaN or Inf)");
+    throw_if_any(all_in_b, "b", info.b_name, info, "non-finite values (NaN or Inf)");
+    const char* const too_large = "values beyond the range of float32, in which the sketch is made";
+    throw_if_any(all_large_a, "A", info.a_name, info, too_large);
+    throw_if_any(all_large_b, "b", info.b_name, info, too_large);
+  });
 }
 
 }  // namespace tallsketch

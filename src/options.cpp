@@ -56,8 +56,9 @@ CLI::Validator size_value() {
       "");
 }
 
-void check_oversample(const std::string& text) {
-  if (text == "auto") return;
+/// Why a text is no d / n; empty if it is one.
+std::string check_oversample(const std::string& text) {
+  if (text == "auto") return "";
   std::size_t used = 0;
   double value = 0;
   try {
@@ -65,9 +66,15 @@ void check_oversample(const std::string& text) {
   } catch (const std::exception&) {
     used = 0;
   }
-  if (used != text.size() || !std::isfinite(value) || value <= 1 || value > 1e6) {
-    throw CLI::ValidationError("--oversample", "'" + text + "' is neither auto nor a number above 1 (at most 1e6)");
-  }
+  const bool good = used == text.size() && std::isfinite(value) && value > 1 && value <= 1e6;
+  return good ? "" : "'" + text + "' is neither auto nor a number above 1 (at most 1e6)";
+}
+
+/// A list of words, separated by commas, that map to an enumeration.
+template <class E>
+void add_list(CLI::App& app, const std::string& name, std::vector<E>& target, const std::map<std::string, E>& words,
+              const std::string& help) {
+  app.add_option(name, target, help)->delimiter(',')->transform(CLI::Transformer(words))->type_name("LIST");
 }
 
 void add_backend_choice(CLI::App& app, RunOptions& options) {
@@ -98,8 +105,8 @@ void add_input_options(CLI::App& app, InputOptions& options) {
 }
 
 void add_sketch_options(CLI::App& app, SketchOptions& options) {
-  static SketchFamily family = SketchFamily::kSparseStack;
-  add_choice<SketchFamily>(app, "--sketch", family, {{"sparsestack", SketchFamily::kSparseStack}}, "sketch family");
+  add_choice<SketchFamily>(app, "--sketch", options.family, {{"sparsestack", SketchFamily::kSparseStack}},
+                           "sketch family");
   app.add_option("--zeta", options.zeta, "nonzeros of S in every column")
       ->capture_default_str()
       ->check(CLI::Range(1, kMaxZeta));
@@ -107,10 +114,12 @@ void add_sketch_options(CLI::App& app, SketchOptions& options) {
                          {{"permuted", SketchHash::kPermuted}, {"independent", SketchHash::kIndependent}},
                          "how a row finds its bucket: without or with replacement inside a batch of rows");
   auto* oversample =
-      app.add_option("--oversample", options.oversample, "d = R n, rounded up to a multiple of 16 zeta; auto: 2")
-          ->capture_default_str()
-          ->type_name("auto|R");
-  oversample->each(check_oversample);
+      app.add_option_function<std::string>(
+             "--oversample",
+             [&options](const std::string& text) { options.oversample = text == "auto" ? 0 : std::stod(text); },
+             "d = R n, rounded up to a multiple of 16 zeta; auto: 2 (default: auto)")
+          ->type_name("auto|R")
+          ->check(check_oversample);
   app.add_option("--sketch-rows", options.sketch_rows, "d, exactly; a multiple of zeta for the permuted hash")
       ->check(CLI::Range(std::int64_t{1}, kMaxSketchRows))
       ->excludes(oversample)
@@ -125,7 +134,7 @@ void add_sketch_options(CLI::App& app, SketchOptions& options) {
 }
 
 void add_run_options(CLI::App& app, RunOptions& options) {
-  app.add_option("--chunk-rows", options.chunk_rows, "rows read and sketched at a time; 0: chosen by the plan")
+  app.add_option("--chunk-rows", options.chunk_rows, "rows worked on at a time; 0: chosen by the program")
       ->transform(size_value())
       ->capture_default_str()
       ->type_name("N");
@@ -150,7 +159,8 @@ void add_backend_options(CLI::App& app, RunOptions& options) {
       app, "--kernel", options.kernel,
       {{"auto", KernelChoice::kAuto}, {"strip", KernelChoice::kStrip}, {"scatter", KernelChoice::kScatter}},
       "sketch kernel on GPUs; auto: the strip engine where it serves the sketch, else scatter");
-  app.add_option("--memory", options.memory_bytes, "memory a rank may use on its backend, bytes; 0: what is free")
+  app.add_option("--memory", options.memory_bytes,
+                 "memory a rank may use on its backend, bytes or 500M (10^6), 2GiB (2^30); 0: what is free")
       ->transform(size_value())
       ->capture_default_str()
       ->type_name("SIZE");
@@ -158,12 +168,12 @@ void add_backend_options(CLI::App& app, RunOptions& options) {
 
 void add_solve_options(CLI::App& app, SolveOptions& options) {
   add_input_options(app, options.input);
-  app.add_option("-o,--output", options.output, "result file; default: <stem of the first FILE>.x.h5")
+  app.add_option("-o,--output", options.output, "result file; default: <stem of the first FILE>.x.h5, beside it")
       ->type_name("X.h5");
   app.add_option("--report", options.report, "JSON report; - for standard output (progress then on standard error)")
       ->type_name("R.json");
-  static int method = 0;
-  add_choice<int>(app, "--method", method, {{"sketch-solve", 0}}, "one pass over A, x from the sketch");
+  add_choice<std::string>(app, "--method", options.method, {{"sketch-solve", "sketch-solve"}},
+                          "one pass over A, x from the sketch");
   add_sketch_options(app, options.sketch);
   add_backend_options(app, options.run);
   add_run_options(app, options.run);
@@ -211,30 +221,31 @@ void add_inspect_options(CLI::App& app, InspectOptions& options) {
 }
 
 void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options) {
-  app.add_option("--cols", options.cols, "n, a list")->delimiter(',')->capture_default_str();
+  app.add_option("--cols", options.cols, "n, a list")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));
   app.add_option("--bytes", options.bytes, "size of A, FP32; m = bytes / 4 n")
       ->transform(size_value())
       ->capture_default_str();
   app.add_option("--oversample", options.oversample, "d / n, a list")
       ->delimiter(',')
       ->capture_default_str()
-      ->each(check_oversample);
+      ->check(check_oversample);
   app.add_option("--zeta", options.zeta, "a list")
       ->delimiter(',')
       ->capture_default_str()
       ->check(CLI::Range(1, kMaxZeta));
-  app.add_option("--hash", options.hash, "permuted, independent: a list")
-      ->delimiter(',')
-      ->capture_default_str()
-      ->check(CLI::IsMember({"permuted", "independent"}));
-  app.add_option("--precision", options.precision, "fp32, fp16: a list")
-      ->delimiter(',')
-      ->capture_default_str()
-      ->check(CLI::IsMember({"fp32", "fp16"}));
-  app.add_option("--kernel", options.kernel, "auto, strip, scatter: a list")
-      ->delimiter(',')
-      ->capture_default_str()
-      ->check(CLI::IsMember({"auto", "strip", "scatter"}));
+  add_list<SketchHash>(app, "--hash", options.hash,
+                       {{"permuted", SketchHash::kPermuted}, {"independent", SketchHash::kIndependent}},
+                       "permuted, independent: a list (default: permuted)");
+  add_list<SketchPrecision>(app, "--precision", options.precision,
+                            {{"fp32", SketchPrecision::kFp32}, {"fp16", SketchPrecision::kFp16}},
+                            "fp32, fp16: a list (default: fp32)");
+  add_list<KernelChoice>(
+      app, "--kernel", options.kernel,
+      {{"auto", KernelChoice::kAuto}, {"strip", KernelChoice::kStrip}, {"scatter", KernelChoice::kScatter}},
+      "GPU kernels auto, strip, scatter: a list (default: auto)");
   app.add_option("--repeats", options.repeats, "timed runs of each shape; the median counts")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
@@ -244,6 +255,7 @@ void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options) {
 
 const char* to_word(SketchHash hash) { return hash == SketchHash::kPermuted ? "permuted" : "independent"; }
 const char* to_word(SketchPrecision precision) { return precision == SketchPrecision::kFp32 ? "fp32" : "fp16"; }
+const char* to_word(ScalingChoice scaling) { return scaling == ScalingChoice::kAuto ? "auto" : "none"; }
 const char* to_word(SketchFamily) { return "sparsestack"; }
 const char* to_word(KernelChoice kernel) {
   return kernel == KernelChoice::kAuto ? "auto" : kernel == KernelChoice::kStrip ? "strip" : "scatter";

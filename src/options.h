@@ -19,13 +19,13 @@ enum class ReduceChoice { kNccl, kMpi };
 enum class ScalingChoice { kAuto, kNone };
 enum class KernelChoice { kAuto, kStrip, kScatter };
 
-/// A dataset inside a file; an empty file means "the file of A".
+/// A dataset inside a file, from a command line; parse_dataset_name says which part is filled when.
 struct DatasetName {
   std::string file;
   std::string dataset;
 };
 
-/// "FILE:/name" or "/name" or "FILE"; what is missing stays empty.
+/// "FILE:/name" fills both; anything else, "/name" too, is taken as the file, and the dataset stays empty.
 DatasetName parse_dataset_name(const std::string& text);
 
 struct InputOptions {
@@ -35,12 +35,13 @@ struct InputOptions {
 };
 
 struct SketchOptions {
+  SketchFamily family = SketchFamily::kSparseStack;
   SketchHash hash = SketchHash::kPermuted;
   SketchPrecision precision = SketchPrecision::kFp32;
   ScalingChoice scaling = ScalingChoice::kAuto;
   int zeta = 4;
-  std::string oversample = "auto";  // "auto" or a number
-  std::int64_t sketch_rows = 0;     // 0: from oversample
+  double oversample = 0;         // d / n; 0: auto
+  std::int64_t sketch_rows = 0;  // d; 0: from oversample
   std::uint64_t seed = 0;
 };
 
@@ -62,6 +63,7 @@ struct SolveOptions {
   RunOptions run;
   std::string output;  // empty: <stem of the first FILE>.x.h5
   std::string report;  // empty: none; "-": standard output
+  std::string method;  // sketch-solve is the only one yet
   std::string command_line;
 };
 
@@ -91,9 +93,9 @@ struct BenchSketchOptions {
   std::uint64_t bytes = std::uint64_t{1} << 30;  // of A, per rank
   std::vector<double> oversample = {2};
   std::vector<int> zeta = {4};
-  std::vector<std::string> hash = {"permuted"};
-  std::vector<std::string> precision = {"fp32"};
-  std::vector<std::string> kernel = {"auto"};
+  std::vector<SketchHash> hash = {SketchHash::kPermuted};
+  std::vector<SketchPrecision> precision = {SketchPrecision::kFp32};
+  std::vector<KernelChoice> kernel = {KernelChoice::kAuto};
   int repeats = 5;
   RunOptions run;
 };
@@ -113,5 +115,6 @@ const char* to_word(SketchHash hash);
 const char* to_word(SketchPrecision precision);
 const char* to_word(SketchFamily family);
 const char* to_word(KernelChoice kernel);
+const char* to_word(ScalingChoice scaling);
 
 }  // namespace tallsketch

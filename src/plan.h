@@ -3,23 +3,16 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "kernels/sketch_spec.h"
-#include "kernels/views.h"
 #include "src/options.h"
+#include "src/problem_shape.h"
 #include "src/row_range.h"
 
 namespace tallsketch {
-
-/// Sizes and stored types of [A | b].
-struct ProblemShape {
-  std::int64_t m = 0;  // rows
-  std::int64_t n = 0;  // columns of A
-  std::int64_t r = 1;  // columns of b
-  ElementType a_type = ElementType::kFloat32;
-};
 
 /// Where a rank's rows of A stay between passes.
 enum class Residency { kDevice, kFile };
@@ -30,36 +23,34 @@ struct Plan {
   std::vector<RowRange> rank_rows;  // one a rank, whole batches each, some may be empty
   std::int64_t chunk_rows = 0;      // rows read and sketched at a time
   int passes = 1;                   // over A
-  std::int64_t slab_bytes = 0;      // of the largest rank, FP32 on the device; 0 unless resident
-  std::int64_t chunk_bytes = 0;     // host buffers of one chunk, all of them
-  std::int64_t sketch_bytes = 0;    // d x (n + r) FP32
-  std::int64_t scratch_bytes = 0;   // of the sketch kernels
-  std::int64_t factor_bytes = 0;    // rank 0: QR copy and workspace
-  std::int64_t backend_bytes() const { return slab_bytes + sketch_bytes + scratch_bytes + factor_bytes; }
+  // Bytes on the busiest rank: of device memory with CUDA, of host memory without.
+  std::int64_t slab_bytes = 0;     // FP32 rows kept on the device; 0 unless resident
+  std::int64_t chunk_bytes = 0;    // buffers of the chunks under way
+  std::int64_t sketch_bytes = 0;   // d x (n + r) FP32
+  std::int64_t scratch_bytes = 0;  // of the sketch kernels
+  std::int64_t factor_bytes = 0;   // rank 0: QR copy and workspace
+  std::int64_t total_bytes() const { return slab_bytes + chunk_bytes + sketch_bytes + scratch_bytes + factor_bytes; }
 };
 
-/// What the plan has to know of the machine.
+/// What the plan has to know of a rank's backend.
 struct PlanLimits {
-  bool cuda = false;
-  std::int64_t memory_bytes = 0;   // free on the rank's backend, or --memory
-  std::int64_t scratch_bytes = 0;  // of the sketch kernels, from the backend
-  std::int64_t chunk_rows = 0;     // --chunk-rows, 0: choose
+  std::int64_t memory_bytes = 0;      // free, or --memory; 0: unknown, nothing is refused
+  std::int64_t chunk_rows = 0;        // --chunk-rows, 0: choose
+  int chunk_buffers = 1;              // chunks in memory at a time
+  std::int64_t device_row_bytes = 0;  // of [A | b] in FP32 with padding; 0: a backend that keeps no rows
+  std::function<std::int64_t(std::int64_t rows)> scratch_bytes = [](std::int64_t) { return 0; };  // for chunks of rows
 };
 
-/// The sketch that the options ask for. Errors: kUsage for d <= n, a d that zeta does not divide, or sizes out of
-/// range.
+/// The sketch that the options ask for. Errors: kUsage for d <= n, a d that zeta does not divide, or sizes out of range.
 SketchSpec make_sketch_spec(const ProblemShape& shape, const SketchOptions& options);
 
 /// Rows of every rank: whole batches of T rows, spread as evenly as they go, in rank order; covers [0, m) once.
 std::vector<RowRange> split_rows(std::int64_t m, std::int64_t batch_rows, int ranks);
 
-/// Errors: kMemory when even the smallest chunk does not fit, with the figures and what to change.
+/// Errors: kMemory when even chunks of one batch do not fit, with the figures and what to change.
 Plan make_plan(const ProblemShape& shape, const SketchSpec& spec, int ranks, const PlanLimits& limits);
 
 /// One line for people.
-std::string describe(const Plan& plan, const ProblemShape& shape);
-
-/// "1.5 GiB"
-std::string bytes_text(std::int64_t bytes);
+std::string describe(const Plan& plan);
 
 }  // namespace tallsketch

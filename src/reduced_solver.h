@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "src/backend.h"
+#include "src/triangular_factor.h"
 
 namespace tallsketch {
 
@@ -22,6 +22,7 @@ struct ReducedSolution {
   std::int64_t rank = 0;                  // n less the dependent columns
   std::vector<std::int64_t> dependent;    // columns that depend on those before them, 0-based
   double condition = 0;                   // 2-norm, of the column-scaled sketch
+  double spread = 0;  // how far x moves, root mean square, for a change of length 1 in the range of S A
 };
 
 /// Solves R11 x = R12 in FP64 and judges R11. x is empty when the rank is below n.

@@ -8,6 +8,7 @@
 
 #include "src/communicator.h"
 #include "src/options.h"
+#include "src/text.h"
 #include "src/version.h"
 
 namespace tallsketch {
@@ -22,10 +23,6 @@ Json number(const std::optional<double>& value) {
 }
 
 Json tool_json() { return {{"version", version_number()}, {"git", version_git()}, {"build", build_text()}}; }
-
-const char* dtype_word(ElementType type) {
-  return type == ElementType::kFloat64 ? "float64" : type == ElementType::kFloat32 ? "float32" : "float16";
-}
 
 Json problem_json(const Report& report) {
   Json problem = {{"files", report.source.files}, {"a", report.source.a_name}, {"b", report.source.b_name}};
@@ -46,7 +43,7 @@ Json sketch_json(const Report& report) {
 
 Json precision_json(const Report& report) {
   if (!report.sketch) return nullptr;
-  return {{"data", dtype_word(report.shape->a_type)},
+  return {{"data", to_word(report.shape->a_type)},
           {"sketch", to_word(report.sketch->precision)},
           {"scaling", report.scaling},
           {"reduce", "fp32"},
@@ -66,6 +63,7 @@ Json solver_json(const SolverOutcome& s) {
           {"residual_norm", number(s.residual_norm)},
           {"relative_residual", number(s.relative_residual)},
           {"residual_excess_estimate", number(s.residual_excess_estimate)},
+          {"x_error_estimate", number(s.x_error_estimate)},
           {"normal_residual", nullptr},
           {"condition_estimate", number(s.condition_estimate)},
           {"rank", rank},
@@ -77,12 +75,8 @@ Json plan_json(const Report& report) {
   const Plan& plan = *report.plan;
   Json rows = Json::array();
   for (const RowRange& range : plan.rank_rows) rows.push_back({range.begin, range.end});
-  return {{"backend", report.backend},
-          {"residency", to_word(plan.residency)},
-          {"chunk_rows", plan.chunk_rows},
-          {"passes", plan.passes},
-          {"memory_bytes", plan.backend_bytes() + plan.chunk_bytes},
-          {"rank_rows", rows}};
+  return {{"backend", report.backend}, {"residency", to_word(plan.residency)}, {"chunk_rows", plan.chunk_rows},
+          {"passes", plan.passes},     {"memory_bytes", plan.total_bytes()},   {"rank_rows", rows}};
 }
 
 Json timing_json(const Report& report) {

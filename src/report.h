@@ -24,6 +24,7 @@ struct SolverOutcome {
   int passes = 0;
   // Estimated from the sketch: sketch-solve reads A once and so cannot measure them (docs/numerics.md).
   std::optional<double> residual_norm, relative_residual, residual_excess_estimate;
+  std::optional<double> x_error_estimate;  // ||x - x*|| / ||x||, x* the least-squares solution
   std::optional<double> condition_estimate;
   std::optional<std::int64_t> rank;
   std::optional<double> x_norm;

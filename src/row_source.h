@@ -1,12 +1,12 @@
 // RowSource: where rows of [A | b] come from. A new kind of input is a new RowSource.
-// Made by the drivers, read by row_pass and locate_non_finite. One thread a rank calls it.
+// Made by the drivers, read by solver and non_finite. One thread a rank calls it.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "src/plan.h"
+#include "src/problem_shape.h"
 #include "src/row_range.h"
 
 namespace tallsketch {

@@ -18,6 +18,7 @@ namespace tallsketch {
 namespace {
 
 /// A rank that waits for a slower one is not stuck: a pass is expected to run at least this fast.
+/// A tenth of what one loaded core of the slowest machine tried reads and factors.
 constexpr double kSlowestRead = 0.2e9;  // bytes/s
 constexpr double kSlowestFactor = 1e9;  // operations/s
 
@@ -26,19 +27,27 @@ Plan plan_together(const SketchOptions& options, std::uint64_t chunk_rows, const
   const ProblemShape& shape = source.shape();
   report.shape = shape;
   report.source = source.info();
-  report.sketch = make_sketch_spec(shape, options);
   PlanLimits limits;
-  limits.cuda = std::string(backend.name()) == "cuda";
-  limits.memory_bytes = context.comm.min(backend.free_memory());
-  limits.scratch_bytes = context.comm.max(backend.scratch_bytes(*report.sketch, shape));
+  context.comm.together([&] {
+    report.sketch = make_sketch_spec(shape, options);
+    if (report.sketch->precision == SketchPrecision::kFp16) report.scaling = to_word(options.scaling);
+    limits = backend.plan_limits(*report.sketch, shape);
+  });
+  if (shape.m < 2 * report.sketch->d) {
+    report.warnings.push_back(fmt::format(
+        "m = {} is below 2 d = {}: sketching saves nothing here; an exact solver (numpy.linalg.lstsq, LAPACK "
+        "gels) is as fast and better",
+        shape.m, 2 * report.sketch->d));
+  }
+  limits.memory_bytes = context.comm.min(limits.memory_bytes);
   limits.chunk_rows = static_cast<std::int64_t>(chunk_rows);
-  report.plan = make_plan(shape, *report.sketch, context.comm.size(), limits);
+  context.comm.together([&] { report.plan = make_plan(shape, *report.sketch, context.comm.size(), limits); });
   return *report.plan;
 }
 
 /// One pass: every row of this rank goes from the source to the backend. Returns ||b||^2 of these rows.
 double sketch_rows(const SketchJob& job, RowSource& source, Backend& backend, const SolveContext& context) {
-  const std::int64_t row_bytes = job.shape.n * element_size(job.shape.a_type);
+  const std::int64_t row_bytes = job.shape.a_row_bytes();
   double b_squared = 0;
   for_each_chunk(job.rows, job.plan.chunk_rows, [&](RowRange rows) {
     ChunkBuffer& chunk = backend.next_buffer();
@@ -64,13 +73,13 @@ std::string column_list(const std::vector<std::int64_t>& columns) {
 }
 
 void require_full_rank(const ReducedSolution& solution, std::int64_t n) {
-  require(
-      solution.rank == n, ErrorKind::kRankDeficient,
-      fmt::format("A has numerical rank {} of {} at the precision of an FP32 sketch; column{} {} (0-based) {} zero or "
-                  "depend{} on earlier ones; leave {} out",
-                  solution.rank, n, solution.dependent.size() == 1 ? "" : "s", column_list(solution.dependent),
-                  solution.dependent.size() == 1 ? "is" : "are", solution.dependent.size() == 1 ? "s" : "",
-                  solution.dependent.size() == 1 ? "it" : "them"));
+  require(solution.rank == n, ErrorKind::kRankDeficient,
+          fmt::format("A has numerical rank {} of {} at the precision of an FP32 sketch (float64 data too); column{} "
+                      "{} (0-based) {} zero or "
+                      "depend{} on earlier ones; leave {} out",
+                      solution.rank, n, solution.dependent.size() == 1 ? "" : "s", column_list(solution.dependent),
+                      solution.dependent.size() == 1 ? "is" : "are", solution.dependent.size() == 1 ? "s" : "",
+                      solution.dependent.size() == 1 ? "it" : "them"));
 }
 
 /// Residual figures that the sketch alone can give. With r* the best residual: the sketched minimum is about
@@ -85,6 +94,10 @@ void estimate_quality(const ReducedSolution& solution, double b_squared, SolverO
   outcome.relative_residual = b_squared > 0 ? *outcome.residual_norm / std::sqrt(b_squared) : 0.0;
   outcome.residual_excess_estimate = 1 / std::sqrt(shrink) - 1;
   outcome.x_norm = std::sqrt(x_squared);
+  // ||A (x - x*)||^2 = ||A x - b||^2 - ||r*||^2, spread over the range of A without preference.
+  const double excess = *outcome.residual_excess_estimate;
+  const double moved = *outcome.residual_norm * std::sqrt(1 - 1 / ((1 + excess) * (1 + excess)));
+  if (x_squared > 0) outcome.x_error_estimate = moved * solution.spread / *outcome.x_norm;
   outcome.converged = true;
   outcome.reason = "sketch-solve: one pass, as asked";
 }
@@ -102,10 +115,10 @@ std::vector<double> solve(const SketchOptions& options, std::uint64_t chunk_rows
   const SketchJob job{spec, shape, plan, plan.rank_rows[static_cast<std::size_t>(comm.rank())], options.scaling};
   context.progress.line(fmt::format("sketch: sparsestack, {} hash, d = {}, zeta = {}, {}, seed {}", to_word(spec.hash),
                                     spec.d, spec.zeta, to_word(spec.precision), spec.seed));
-  context.progress.line("plan: " + describe(plan, shape));
+  context.progress.line("plan: " + describe(plan));
 
   // One pass: every rank adds S_p [A_p | b_p] of its rows to its own sketch.
-  const std::int64_t slab_bytes = plan.rank_rows.front().size() * shape.n * element_size(shape.a_type);
+  const std::int64_t slab_bytes = plan.rank_rows.front().size() * shape.a_row_bytes();
   context.watchdog.enter("sketch", static_cast<double>(slab_bytes) / kSlowestRead);
   double b_squared = 0;
   comm.together([&] {
@@ -116,17 +129,22 @@ std::vector<double> solve(const SketchOptions& options, std::uint64_t chunk_rows
   comm.together([&] { backend.sketch(); });
   b_squared = comm.sum(b_squared);
   report.solver.passes = 1;
-  report.bytes_read = source.shape().m * (shape.n * element_size(shape.a_type));
+  report.bytes_read = shape.m * shape.a_row_bytes();
 
   // All-reduce: S [A | b], d x (n + r), on every rank.
   context.watchdog.enter("reduce");
   backend.reduce();
-  if (!backend.sketch_is_finite()) {
+  bool finite = true;
+  comm.together([&] { finite = backend.sketch_is_finite(); });
+  if (comm.min(finite ? 1 : 0) == 0) {  // one answer for all, whatever bits MPI gave each rank
     context.watchdog.enter("locate non-finite values", static_cast<double>(slab_bytes) / kSlowestRead);
     throw_if_non_finite(source, job.rows, plan.chunk_rows, comm);
-    throw Error(ErrorKind::kNonFinite, fmt::format("all entries of A and b are finite but their {} sketch overflowed; "
-                                                   "scale the data down, or use --precision fp32 with --scaling auto",
-                                                   to_word(spec.precision)));
+    comm.together([&] {
+      throw Error(ErrorKind::kNonFinite,
+                  fmt::format("all entries of A and b are finite but their {} sketch overflowed; "
+                              "scale the data down, or use --precision fp32 with --scaling auto",
+                              to_word(spec.precision)));
+    });
   }
 
   // Rank 0: QR of the sketch, then R11 x = R12.

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <limits>
 #include <map>
 #include <numeric>
 
@@ -46,6 +46,10 @@ SyntheticSource::SyntheticSource(const SyntheticProblem& problem) : problem_(pro
           fmt::format("--rows {} --cols {}: at least as many rows as columns, and one column, are needed", m, n));
   require(m <= (std::int64_t{1} << 48) && n <= (std::int64_t{1} << 24), ErrorKind::kUsage,
           fmt::format("--rows {} --cols {}: at most 2^48 rows and 2^24 columns", m, n));
+  require(n <= std::numeric_limits<std::int64_t>::max() / 16 / m, ErrorKind::kUsage,
+          fmt::format("--rows {} --cols {}: more bytes than a file can have", m, n));
+  require(kind_ != Kind::kLowRank || (problem.rank >= 1 && problem.rank <= n), ErrorKind::kUsage,
+          fmt::format("--rank {}: kind lowrank needs a rank from 1 to n = {}", problem.rank, n));
   shape_ = {m, n, 1, problem.type};
   info_ = {{"synthetic"}, problem.kind, "b", "synthetic", "synthetic", "computed", {}};
 
@@ -130,7 +134,8 @@ void SyntheticSource::read(RowRange rows, void* a, double* b) {
   const std::int64_t n = problem_.n;
 #pragma omp parallel
   {
-    std::vector<double> row(static_cast<std::size_t>(n)), scratch(static_cast<std::size_t>(problem_.rank));
+    std::vector<double> row(static_cast<std::size_t>(n)),
+        scratch(static_cast<std::size_t>(kind_ == Kind::kLowRank ? problem_.rank : 0));
 #pragma omp for schedule(static)
     for (std::int64_t i = 0; i < rows.size(); ++i) {
       fill_row(rows.begin + i, row.data(), scratch.data());

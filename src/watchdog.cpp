@@ -34,6 +34,7 @@ void Watchdog::enter(const std::string& name, double estimate) {
     allowance_ = timeout_ + 3 * estimate;
   }
   touch();
+  changed_.notify_one();  // the new deadline may be earlier than the one that watch() sleeps for
 }
 
 void Watchdog::touch() {

@@ -37,7 +37,7 @@ std::vector<float> engine_sketch(const SketchSpec& spec, const std::vector<float
   const auto device_a = to_device(a), device_b = to_device(b);
   DeviceBuffer<float> sketch(spec.d * (n + r));
   check(cudaMemset(sketch.data(), 0, sketch.bytes()));
-  StripSketcher sketcher(spec, n, (rows + pieces - 1) / pieces);
+  StripSketcher sketcher(spec, n, r, (rows + pieces - 1) / pieces);
   for (int piece = 0; piece < pieces; ++piece) {
     const std::int64_t begin = rows * piece / pieces, end = rows * (piece + 1) / pieces;
     sketcher.add({device_a.data() + begin * pitch, end - begin, n, pitch, ElementType::kFloat32, first_row + begin},

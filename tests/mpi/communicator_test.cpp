@@ -1,5 +1,5 @@
 // The communicator: reductions, gathers and broadcasts by value, and one error for all ranks.
-// Not covered: the splitting of messages above 2^28 elements, which needs more memory than a test may take (the limit
+// Not covered: the splitting of messages above 2^27 elements, which needs more memory than a test may take (the limit
 // is no parameter); the arithmetic of such splits is tested in unit.plan.
 #include <cmath>
 #include <cstdint>

@@ -8,6 +8,7 @@
 #include "src/error.h"
 #include "src/plan.h"
 #include "src/row_pass.h"
+#include "src/text.h"
 #include "tests/support/catch.h"
 
 using namespace tallsketch;
@@ -32,7 +33,7 @@ std::pair<int, std::string> spec_error(const ProblemShape& shape, const SketchOp
   return error_of([&] { static_cast<void>(make_sketch_spec(shape, options)); });
 }
 
-SketchOptions with_oversample(const std::string& ratio, int zeta = 4) {
+SketchOptions with_oversample(double ratio, int zeta = 4) {
   SketchOptions options;
   options.oversample = ratio;
   options.zeta = zeta;
@@ -104,11 +105,11 @@ TEST_CASE("Consecutive chunks cover a range once and hold at most the chunk size
 TEST_CASE("d follows from the oversampling, rounded up to 16 zeta, with auto for 2") {
   const ProblemShape shape{1'000'000, 100, 1, ElementType::kFloat32};
   CHECK(make_sketch_spec(shape, {}).d == 256);
-  CHECK(make_sketch_spec(shape, with_oversample("2")).d == 256);
-  CHECK(make_sketch_spec(shape, with_oversample("2.56")).d == 256);
-  CHECK(make_sketch_spec(shape, with_oversample("2.5601")).d == 320);
-  CHECK(make_sketch_spec(shape, with_oversample("2", 1)).d == 208);
-  CHECK(make_sketch_spec(shape, with_oversample("1.01", 9)).d == 144);
+  CHECK(make_sketch_spec(shape, with_oversample(2)).d == 256);
+  CHECK(make_sketch_spec(shape, with_oversample(2.56)).d == 256);
+  CHECK(make_sketch_spec(shape, with_oversample(2.5601)).d == 320);
+  CHECK(make_sketch_spec(shape, with_oversample(2, 1)).d == 208);
+  CHECK(make_sketch_spec(shape, with_oversample(1.01, 9)).d == 144);
   const SketchSpec spec = make_sketch_spec(shape, {});
   CHECK(spec.batch_rows == batch_rows_for(256, 4));
   CHECK(spec.zeta == 4);
@@ -135,29 +136,33 @@ TEST_CASE("The limit of sketch rows is refused on the far side only") {
   CHECK(make_sketch_spec(shape, with_rows(kMaxSketchRows)).d == kMaxSketchRows);
   CHECK(spec_error(shape, with_rows(kMaxSketchRows + 4)).first == 2);
   const ProblemShape wide{std::int64_t{1} << 40, std::int64_t{1} << 24, 1, ElementType::kFloat32};
-  CHECK(make_sketch_spec(wide, with_oversample("64")).d == kMaxSketchRows);
-  CHECK(spec_error(wide, with_oversample("64.1")).first == 2);
-  CHECK_THAT(spec_error(wide, with_oversample("64.1")).second, ContainsSubstring("--oversample 64.1"));
-  CHECK(spec_error(wide, with_oversample("1000000")).first == 2);
+  CHECK(make_sketch_spec(wide, with_oversample(64)).d == kMaxSketchRows);
+  CHECK(spec_error(wide, with_oversample(64.1)).first == 2);
+  CHECK_THAT(spec_error(wide, with_oversample(64.1)).second, ContainsSubstring("--oversample 64.1"));
+  CHECK(spec_error(wide, with_oversample(1000000)).first == 2);
 }
 
 TEST_CASE("A plan that does not fit names every part, the limit and the remedies; one byte more is enough") {
   const ProblemShape shape{100'000, 50, 2, ElementType::kFloat64};
   const SketchSpec spec = make_sketch_spec(shape, {});
   PlanLimits limits;
-  limits.scratch_bytes = 4096;
+  limits.scratch_bytes = [](std::int64_t rows) { return 4 * rows + 96; };
   limits.chunk_rows = 1000;
+  limits.chunk_buffers = 2;
   const Plan free_plan = make_plan(shape, spec, 2, limits);  // memory 0: not known, not limited
-  const std::int64_t needed = free_plan.backend_bytes() + free_plan.chunk_bytes;
   CHECK(free_plan.chunk_bytes == 2 * 1000 * (50 * 8 + 2 * 8));
   CHECK(free_plan.sketch_bytes == 128 * 52 * 4);
+  CHECK(free_plan.scratch_bytes == 4096);
+  CHECK(free_plan.slab_bytes == 0);
+  const std::int64_t needed = free_plan.total_bytes();
+  CHECK(needed == free_plan.chunk_bytes + free_plan.sketch_bytes + free_plan.scratch_bytes + free_plan.factor_bytes);
   limits.memory_bytes = needed;
   CHECK(error_of([&] { make_plan(shape, spec, 2, limits); }).first == 0);
   limits.memory_bytes = needed - 1;
   const auto [code, message] = error_of([&] { make_plan(shape, spec, 2, limits); });
   CHECK(code == 7);
   CHECK_THAT(message, ContainsSubstring(bytes_text(needed)) && ContainsSubstring("sketch of 128 x 52") &&
-                          ContainsSubstring("scratch 4 KiB") && ContainsSubstring("chunk of 1000 rows") &&
+                          ContainsSubstring("scratch 4 KiB") && ContainsSubstring("of 1000 rows") &&
                           ContainsSubstring(bytes_text(needed - 1)) && ContainsSubstring("--oversample") &&
                           ContainsSubstring("--chunk-rows") && ContainsSubstring("--memory"));
 }
@@ -167,17 +172,22 @@ TEST_CASE("Chunks are whole batches, shrink to the memory there is and never exc
   const SketchSpec spec = make_sketch_spec(shape, {});
   PlanLimits limits;
   const Plan plan = make_plan(shape, spec, 4, limits);
-  CHECK(plan.chunk_rows > 0);
+  CHECK(plan.chunk_rows > 20 * spec.batch_rows);
   CHECK(plan.chunk_rows % spec.batch_rows == 0);
   CHECK(plan.rank_rows.size() == 4);
   CHECK(plan.residency == Residency::kFile);
   CHECK(plan.passes == 1);
 
-  limits.memory_bytes = plan.backend_bytes() + plan.chunk_bytes / 10;
+  limits.memory_bytes = plan.total_bytes() - plan.chunk_bytes + plan.chunk_bytes / 10;
   const Plan small = make_plan(shape, spec, 4, limits);
-  CHECK(small.chunk_rows < plan.chunk_rows / 9);
-  CHECK(small.chunk_rows > plan.chunk_rows / 12);
-  CHECK(small.backend_bytes() + small.chunk_bytes <= limits.memory_bytes);
+  CHECK(small.total_bytes() <= limits.memory_bytes);
+  CHECK(small.chunk_rows % spec.batch_rows == 0);
+  CHECK(small.chunk_rows <= plan.chunk_rows / 10);
+  CHECK(small.chunk_rows > plan.chunk_rows / 21);  // halves, cut to whole batches
+  limits.memory_bytes = plan.total_bytes() - plan.chunk_bytes + spec.batch_rows * shape.row_bytes();
+  CHECK(make_plan(shape, spec, 4, limits).chunk_rows == spec.batch_rows);
+  limits.memory_bytes -= 1;
+  CHECK(error_of([&] { make_plan(shape, spec, 4, limits); }).first == 7);
 
   limits = {};
   limits.chunk_rows = 777;
@@ -197,19 +207,22 @@ TEST_CASE("Memory is planned in 64 bits: 2^48 rows, d of 2^30") {
   CHECK(plan.rank_rows.back().end == shape.m);
 }
 
-TEST_CASE("On a GPU the rows stay resident exactly when the slab fits beside the rest") {
+TEST_CASE("Where the backend can keep rows they stay exactly when the slab fits beside the rest") {
   const ProblemShape shape{1'000'000, 100, 1, ElementType::kFloat32};
   const SketchSpec spec = make_sketch_spec(shape, {});
   PlanLimits limits;
-  limits.cuda = true;
+  limits.device_row_bytes = 104 * 4;
   limits.memory_bytes = std::int64_t{1} << 40;
   const Plan resident = make_plan(shape, spec, 2, limits);
   CHECK(resident.residency == Residency::kDevice);
-  CHECK(resident.slab_bytes == resident.rank_rows.front().size() * 101 * 4);
-  limits.memory_bytes = resident.slab_bytes;
+  CHECK(resident.slab_bytes == resident.rank_rows.front().size() * 104 * 4);
+  limits.memory_bytes = resident.total_bytes();
+  CHECK(make_plan(shape, spec, 2, limits).residency == Residency::kDevice);
+  limits.memory_bytes -= 1;
   const Plan streamed = make_plan(shape, spec, 2, limits);
   CHECK(streamed.residency == Residency::kFile);
   CHECK(streamed.slab_bytes == 0);
+  CHECK(streamed.total_bytes() <= limits.memory_bytes);
 }
 
 TEST_CASE("Bytes are told in three digits and binary units") {
@@ -224,8 +237,8 @@ TEST_CASE("Bytes are told in three digits and binary units") {
 TEST_CASE("The plan in words has the ranks with rows, the chunk and the memory") {
   const ProblemShape shape{600, 7, 1, ElementType::kFloat32};
   const SketchSpec spec = make_sketch_spec(shape, {});  // T = 512: two batches
-  const std::string text = describe(make_plan(shape, spec, 5, {}), shape);
+  const std::string text = describe(make_plan(shape, spec, 5, {}));
   CHECK_THAT(text, ContainsSubstring("5 ranks (2 with rows)") && ContainsSubstring("up to 512 rows") &&
                        ContainsSubstring("1 pass"));
-  CHECK_THAT(describe(make_plan(shape, spec, 1, {}), shape), ContainsSubstring("1 rank,"));
+  CHECK_THAT(describe(make_plan(shape, spec, 1, {})), ContainsSubstring("1 MPI rank,"));
 }

@@ -66,9 +66,7 @@ TEST_CASE("Tiles of a slab hold its first and last row and nothing beyond their 
     const SketchSpec spec = spec_of(d, zeta);
     const StripPlan plan = make_strip_plan(spec, 64, {});
     const auto begin_of = [&](std::int64_t tile) {
-      return plan.tiles_per_batch == 1
-                 ? tile * plan.tile_rows
-                 : tile / plan.tiles_per_batch * spec.batch_rows + tile % plan.tiles_per_batch * plan.tile_rows;
+      return first_row_of_tile(tile, plan.tile_rows, plan.tiles_per_batch, spec.batch_rows);
     };
     for (const std::int64_t first :
          {std::int64_t{0}, std::int64_t{1}, std::int64_t{511}, std::int64_t{512}, (std::int64_t{1} << 41) + 3}) {
@@ -96,6 +94,7 @@ TEST_CASE("The grid covers every strip and tile once and never asks for more clu
         CHECK(grid.clusters() * plan.cluster <= limits.multiprocessors);
         CHECK(grid.splits >= 1);
         CHECK(grid.splits <= tiles);
+        CHECK(grid.splits <= most_splits(plan, limits));
         CHECK(std::int64_t{grid.waves} * grid.strips_per_wave >= plan.strips);
         CHECK(std::int64_t{grid.waves - 1} * grid.strips_per_wave < plan.strips);
         CHECK(split_begin(0, grid.splits, tiles) == 0);

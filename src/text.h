@@ -1,0 +1,20 @@
+// Small pieces of text for people: sizes and type names. Used by messages, log and report.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "kernels/views.h"
+
+namespace tallsketch {
+
+/// "1.5 GiB"
+std::string bytes_text(std::int64_t bytes);
+
+/// "float32"
+const char* to_word(ElementType type);
+
+/// "" for 1, else "s".
+constexpr const char* plural(std::int64_t count) { return count == 1 ? "" : "s"; }
+
+}  // namespace tallsketch

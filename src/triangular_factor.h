@@ -1,0 +1,20 @@
+// TriangularFactor: the reduced problem after its QR. Made by reduced_solver and cuda_reduced_solver, solved by solve_reduced.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace tallsketch {
+
+/// The reduced problem in triangular form: R of the QR of the column-scaled sketch S [A | b].
+struct TriangularFactor {
+  std::int64_t n = 0, r = 0;
+  std::vector<float> upper;   // (n + r, n + r) column-major; below the diagonal undefined
+  std::vector<int> exponent;  // column j of S [A | b] was multiplied by 2^exponent[j] before the QR
+};
+
+/// Column exponents for the QR, from the largest magnitude of every column of the sketch. exponent[j] brings column j's
+/// maximum into [0.5, 1); 0 for a zero column.
+std::vector<int> column_exponents(const std::vector<float>& column_max);
+
+}  // namespace tallsketch
