@@ -109,9 +109,10 @@ class RowWriter {
   int descriptor_ = -1;
 };
 
-/// One file with the given global rows. Collective.
-void write_shard(SyntheticSource& source, RowRange rows, const std::string& path, const std::string& provenance_text,
-                 std::int64_t chunk_rows, const Communicator& comm, Watchdog& watchdog, Progress& progress) {
+/// One file with the given global rows, complete under its temporary name. Collective; the file is rank 0's.
+std::unique_ptr<AtomicFile> write_shard(SyntheticSource& source, RowRange rows, const std::string& path,
+                                        const std::string& provenance_text, std::int64_t chunk_rows,
+                                        const Communicator& comm, Watchdog& watchdog, Progress& progress) {
   std::unique_ptr<AtomicFile> file;
   ProblemOffsets offsets;
   std::string temporary;
@@ -146,9 +147,7 @@ void write_shard(SyntheticSource& source, RowRange rows, const std::string& path
     watchdog.enter("flush to disk", estimate);
     writer.finish();
   });
-  comm.together([&] {
-    if (comm.is_root()) file->commit();
-  });
+  return file;
 }
 
 }  // namespace
@@ -170,12 +169,21 @@ int run_generate(const GenerateOptions& options, const Communicator& comm) {
                                                              : std::max<std::int64_t>(1, kChunkBytes / row_bytes);
   const auto start = std::chrono::steady_clock::now();
   const auto shards = split_rows(shape.m, 1, static_cast<int>(options.shards));
+  std::vector<std::unique_ptr<AtomicFile>> files;  // all appear at the end, or none
+  for (std::int64_t shard = 0; shard < options.shards; ++shard) {
+    files.push_back(write_shard(source, shards[static_cast<std::size_t>(shard)], shard_path(options, shard),
+                                provenance(options), chunk_rows, comm, watchdog, progress));
+  }
+  watchdog.enter("write");
+  comm.together([&] {
+    for (const auto& file : files) {
+      if (file) file->commit();
+    }
+  });
   for (std::int64_t shard = 0; shard < options.shards; ++shard) {
     const RowRange rows = shards[static_cast<std::size_t>(shard)];
-    const std::string path = shard_path(options, shard);
-    write_shard(source, rows, path, provenance(options), chunk_rows, comm, watchdog, progress);
-    progress.line(fmt::format("wrote {}: rows {} to {} of A {} x {} {}, kind {}", path, rows.begin, rows.end, shape.m,
-                              shape.n, options.dtype, options.kind));
+    progress.line(fmt::format("wrote {}: rows {} to {} of A {} x {} {}, kind {}", shard_path(options, shard),
+                              rows.begin, rows.end, shape.m, shape.n, options.dtype, options.kind));
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   progress.line(fmt::format("{:.2f} GB in {:.1f} s on {} rank{}", static_cast<double>(shape.m * row_bytes) / 1e9,

@@ -205,7 +205,11 @@ int run_solve(const SolveOptions& options, const Communicator& comm) {
         if (comm.is_root()) write_report(options.report, report);
       });
     } catch (const Error& e) {
-      if (!failure) failure = e;  // the first failure is the one to tell
+      if (!failure) {  // the first failure is the one to tell
+        failure =
+            Error(e.kind(), fmt::format("{} (x is complete in '{}'; only the report is missing)", e.what(), output));
+        failure->set_agreed();
+      }
     }
   }
   if (failure) throw *failure;

@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 
 #include "drivers/commands.h"
+#include "src/cleanup.h"
 #include "src/communicator.h"
 #include "src/error.h"
 #include "src/launch.h"
@@ -21,7 +22,7 @@ namespace {
 
 const char* const kExitCodes =
     "Exit codes: 0 solved | 1 internal | 2 usage | 3 input | 4 non-finite data or FP16 overflow | 5 rank deficient | "
-    "7 out of memory | 8 communication | 9 output not written";
+    "7 out of memory | 8 communication | 9 output not written | 75 stopped by a signal";
 
 void print_once(const Communicator& comm, std::FILE* stream, const std::string& text) {
   if (!comm.is_root()) return;
@@ -112,9 +113,11 @@ int main(int argc, char** argv) {
   try {
     const MpiSession session(argc, argv);
     const Communicator comm(MPI_COMM_WORLD);
+    end_cleanly_on_signals(comm.is_root());
     try {
       return run(argc, argv, comm);
     } catch (const Error& e) {
+      ignore_ending_signals();
       if (!e.agreed() && comm.size() > 1) comm.abort_alone(e);
       print_once(comm, stderr, fmt::format("tallsketch: error: {}\n", printable(e.text())));
       return e.exit_code();

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "src/cleanup.h"
 #include "src/error.h"
 
 namespace tallsketch {
@@ -35,6 +36,7 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
     descriptor_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (descriptor_ < 0 && errno != EEXIST) break;
   }
+  if (descriptor_ >= 0) remember_temporary(temporary_);
   if (descriptor_ < 0) {
     const int reason = errno;
     temporary_.clear();
@@ -45,7 +47,9 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
 
 AtomicFile::~AtomicFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (temporary_.empty()) return;
+  forget_temporary(temporary_);
+  ::unlink(temporary_.c_str());
 }
 
 void AtomicFile::require_space(std::int64_t bytes) {
@@ -61,6 +65,7 @@ void AtomicFile::commit() {
   if (::fsync(descriptor_) != 0) fail(path_, "write");
   if (::close(std::exchange(descriptor_, -1)) != 0) fail(path_, "write");
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail(path_, "write");
+  forget_temporary(temporary_);
   temporary_.clear();
   // The new name itself reaches the disk with its folder; a file system that cannot sync folders has nothing to say.
   const std::string folder = std::filesystem::path(path_).parent_path().string();

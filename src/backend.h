@@ -34,6 +34,14 @@ struct SketchJob {
   ScalingChoice scaling = ScalingChoice::kAuto;
 };
 
+/// A sketch that is not finite, or has a column of next to nothing, makes the solver look at the data again.
+struct SketchRange {
+  bool finite = true;
+  bool tiny_column = false;  // some column's largest magnitude is below kTinyColumn
+};
+/// Sums below this may have lost digits to FP32's underflow (2^-126) on the way.
+inline constexpr float kTinyColumn = 0x1p-100F;
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -55,8 +63,8 @@ class Backend {
   virtual void sketch() = 0;
   /// Collective: sums the sketches of all ranks; every rank then holds S [A | b], unscaled.
   virtual void reduce() = 0;
-  /// Whether every element of the reduced sketch is finite. Local.
-  virtual bool sketch_is_finite() = 0;
+  /// What the reduced sketch says of the range of the data. Local.
+  virtual SketchRange sketch_range() = 0;
   /// QR of the sketch, columns scaled by powers of two. Called on rank 0 alone.
   virtual TriangularFactor factor() = 0;
   /// Copy of the reduced, unscaled sketch on the host: (d, n + r) row-major. For tests and sketch files.

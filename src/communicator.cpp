@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "src/cleanup.h"
+
 namespace tallsketch {
 
 namespace {
@@ -190,6 +192,7 @@ void Communicator::together(const std::function<void()>& work) const {
 void Communicator::abort_alone(const Error& error) const {
   std::fputs(fmt::format("tallsketch: error: {} [rank {} on {}]\n", error.text(), rank_, host_).c_str(), stderr);
   std::fflush(stderr);
+  remove_temporaries();
   MPI_Abort(comm_, error.exit_code());
   std::_Exit(error.exit_code());  // MPI_Abort does not return; the compiler does not know
 }

@@ -69,7 +69,7 @@ class CudaBackend final : public Backend {
   void exchange() override;
   void sketch() override;
   void reduce() override;
-  bool sketch_is_finite() override;
+  SketchRange sketch_range() override;
   TriangularFactor factor() override;
   std::vector<float> sketch_copy() override;
   SketchTiming time_sketch(const SketchSpec& spec, std::int64_t m, std::int64_t n, int repeats,
@@ -325,14 +325,14 @@ void CudaBackend::reduce() {
   });
 }
 
-bool CudaBackend::sketch_is_finite() {
+SketchRange CudaBackend::sketch_range() {
   DeviceBuffer<unsigned long long> count(1);
   unsigned long long found = 0;
   check(cudaMemsetAsync(count.data(), 0, count.bytes(), stream_->get()));
   check(cuda::count_non_finite(whole_sketch(), count.data(), stream_->get()));
   check(cudaMemcpyAsync(&found, count.data(), sizeof found, cudaMemcpyDeviceToHost, stream_->get()));
-  stream_->synchronize();
-  return found == 0;
+  const std::vector<float> largest = column_maxima_on_device(whole_sketch(), *stream_);  // waits for the copy too
+  return {found == 0, std::any_of(largest.begin(), largest.end(), [](float value) { return value < kTinyColumn; })};
 }
 
 TriangularFactor CudaBackend::factor() {

@@ -23,7 +23,9 @@ struct ParamsDeleter {
 };
 using ParamsHandle = std::unique_ptr<std::remove_pointer_t<cusolverDnParams_t>, ParamsDeleter>;
 
-std::vector<int> exponents_of(const SketchView<float>& sketch, const CudaStream& stream) {
+}  // namespace
+
+std::vector<float> column_maxima_on_device(const SketchView<float>& sketch, const CudaStream& stream) {
   DeviceBuffer<float> column_max(sketch.cols);
   DeviceBuffer<double> column_squares(sketch.cols);
   check(cudaMemsetAsync(column_max.data(), 0, column_max.bytes(), stream.get()));
@@ -33,15 +35,13 @@ std::vector<int> exponents_of(const SketchView<float>& sketch, const CudaStream&
   std::vector<float> largest(static_cast<std::size_t>(sketch.cols));
   check(cudaMemcpyAsync(largest.data(), column_max.data(), column_max.bytes(), cudaMemcpyDeviceToHost, stream.get()));
   stream.synchronize();
-  return column_exponents(largest);
+  return largest;
 }
-
-}  // namespace
 
 TriangularFactor qr_of_sketch_on_device(const SketchView<float>& sketch, std::int64_t n, std::int64_t r, double scale,
                                         const CudaStream& stream) {
   const std::int64_t d = sketch.rows, cols = n + r;
-  TriangularFactor factor{n, r, {}, exponents_of(sketch, stream)};
+  TriangularFactor factor{n, r, {}, column_exponents(column_maxima_on_device(sketch, stream))};
   std::vector<double> column_factor;
   for (const int exponent : factor.exponent) column_factor.push_back(std::ldexp(scale, exponent));
   DeviceBuffer<double> device_factor(cols);

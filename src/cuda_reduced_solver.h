@@ -7,6 +7,9 @@
 
 namespace tallsketch {
 
+/// Largest magnitude of every column of a device matrix; NaN is passed over. Waits for the stream.
+std::vector<float> column_maxima_on_device(const SketchView<float>& sketch, const CudaStream& stream);
+
 /// QR of scale * sketch * 2^exponents, column by column; R comes back to the host.
 /// sketch  in (d, n + r) row-major device FP32, unscaled, finite; d > n
 /// Errors  kMemory when cuSOLVER asks for an absurd or unavailable workspace

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <tuple>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -166,15 +167,37 @@ std::string hdf5_error_text() {
   return text.empty() ? "no reason given by HDF5" : text;
 }
 
+namespace {
+
+/// Size and time of last modification, in nanoseconds; zeros for a file that cannot be asked.
+std::pair<std::int64_t, std::int64_t> size_and_time(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return {0, 0};
+  return {info.st_size, std::int64_t{info.st_mtim.tv_sec} * 1000000000 + info.st_mtim.tv_nsec};
+}
+
+// Open MPI 4.1's sharedfp component formats a name of its own from the path into 256 bytes and aborts beyond.
+constexpr std::size_t kLongestMpiPath = 200;
+
+}  // namespace
+
+void Hdf5File::check_unchanged() const {
+  const auto [bytes, modified] = size_and_time(path_);
+  require(bytes == bytes_ && modified == modified_ns_, ErrorKind::kInput,
+          fmt::format("'{}' was changed while it was read ({} bytes at first, now {}); run again when it is complete",
+                      path_, bytes_, bytes));
+}
+
 Hdf5File Hdf5File::open(const std::string& path, const Communicator* comm) {
   Hdf5File result;
   result.path_ = path;
+  std::tie(result.bytes_, result.modified_ns_) = size_and_time(path);
   const auto open_with = [&](hid_t access) {
     result.file_ = Hdf5Handle(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access), H5Fclose);
     if (result.file_.get() < 0) throw Error(ErrorKind::kInput, open_failure(path, hdf5_error_text()));
   };
 #if TALLSKETCH_HDF5_PARALLEL
-  if (comm != nullptr) {
+  if (comm != nullptr && path.size() <= kLongestMpiPath) {
     comm->together([&] { initialise_hdf5(), check_readable(path); });
     result.parallel_ = true;
     const Hdf5Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);

@@ -95,6 +95,8 @@ class Hdf5File {
   /// Errors  kInput: no such dataset (lists those there), type, rank, filter, virtual or external layout, never written
   Hdf5Dataset dataset(const std::string& name) const;
   bool has(const std::string& name) const;
+  /// Errors: kInput when size or modification time differ from those at opening.
+  void check_unchanged() const;
   const std::string& path() const { return path_; }
   bool parallel() const { return parallel_; }
 
@@ -102,6 +104,7 @@ class Hdf5File {
   std::string path_;
   Hdf5Handle file_;
   bool parallel_ = false;
+  std::int64_t bytes_ = 0, modified_ns_ = 0;  // at opening
 };
 
 }  // namespace tallsketch

@@ -1,6 +1,7 @@
 #include "src/hdf5_source.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <vector>
 
 #include <fmt/format.h>
@@ -24,11 +25,17 @@ std::string shape_text(const Hdf5Dataset& d) {
   return d.rank() == 1 ? fmt::format("({})", d.rows()) : fmt::format("({}, {})", d.rows(), d.cols());
 }
 
+/// A file of that very name comes before the reading as FILE:/name.
+DatasetName find_dataset_name(const std::string& text) {
+  if (std::filesystem::exists(text)) return {text, ""};
+  return parse_dataset_name(text);
+}
+
 class Hdf5Source final : public RowSource {
  public:
   Hdf5Source(const InputOptions& options, const Communicator& comm) {
     for (const std::string& text : options.files) {
-      const DatasetName a = parse_dataset_name(text);
+      const DatasetName a = find_dataset_name(text);
       files_.push_back(Hdf5File::open(a.file, &comm));
       info_.files.push_back(a.file);
       comm.together([&] { append(a_, files_.back().dataset(a.dataset.empty() ? options.a : a.dataset)); });
@@ -57,6 +64,10 @@ class Hdf5Source final : public RowSource {
     for_each_part(b_, rows, [&](const Hdf5Dataset& data, RowRange local, std::int64_t offset) {
       read_as_double(data, local, b + offset * shape_.r);
     });
+  }
+
+  void check_unchanged() const override {
+    for (const Hdf5File& file : files_) file.check_unchanged();
   }
 
  private:

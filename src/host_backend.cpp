@@ -83,8 +83,10 @@ class HostBackend final : public Backend {
     timer_.time(Phase::kReduce, [&] { comm_.sum(sketch_.data(), static_cast<std::int64_t>(sketch_.size())); });
   }
 
-  bool sketch_is_finite() override {
-    return std::all_of(sketch_.begin(), sketch_.end(), [](float value) { return std::isfinite(value); });
+  SketchRange sketch_range() override {
+    const std::vector<float> largest = column_maxima(sketch_, job_.spec.d, job_.shape.n + job_.shape.r);
+    return {std::all_of(sketch_.begin(), sketch_.end(), [](float value) { return std::isfinite(value); }),
+            std::any_of(largest.begin(), largest.end(), [](float value) { return value < kTinyColumn; })};
   }
 
   TriangularFactor factor() override {
@@ -120,7 +122,9 @@ std::unique_ptr<Backend> make_host_backend(const RunOptions& options, const Comm
 }
 
 int host_threads(const Communicator& comm) {
-  if (std::getenv("OMP_NUM_THREADS") != nullptr) return std::max(1, omp_get_max_threads());
+  if (std::getenv("OMP_NUM_THREADS") != nullptr) {
+    return std::clamp(omp_get_max_threads(), 1, std::max(1, omp_get_num_procs()));
+  }
   cpu_set_t bound;
   CPU_ZERO(&bound);
   const int all = omp_get_num_procs();

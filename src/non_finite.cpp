@@ -17,11 +17,12 @@ namespace tallsketch {
 namespace {
 
 template <class T, class ToDouble>
-NonFinite scan(const T* data, RowRange rows, std::int64_t cols, double limit, ToDouble to_double) {
+NonFinite scan(const T* data, RowRange rows, std::int64_t cols, Magnitudes pass, ToDouble to_double) {
   NonFinite found;
   for (std::int64_t i = 0; i < rows.size(); ++i) {
     for (std::int64_t j = 0; j < cols; ++j) {
-      if (std::fabs(to_double(data[i * cols + j])) <= limit) continue;  // false for NaN
+      const double magnitude = std::fabs(to_double(data[i * cols + j]));
+      if (magnitude == 0 || (magnitude >= pass.least && magnitude <= pass.most)) continue;  // false for NaN
       if (found.count++ == 0) {
         found.row = rows.begin + i;
         found.col = j;
@@ -58,44 +59,57 @@ void throw_if_any(const NonFinite& found, const char* matrix, const std::string&
 
 }  // namespace
 
-NonFinite find_non_finite(const void* data, ElementType type, RowRange rows, std::int64_t cols, double limit) {
+NonFinite find_outside(const void* data, ElementType type, RowRange rows, std::int64_t cols, Magnitudes pass) {
   switch (type) {
     case ElementType::kFloat32:
-      return scan(static_cast<const float*>(data), rows, cols, limit, [](float v) { return double{v}; });
+      return scan(static_cast<const float*>(data), rows, cols, pass, [](float v) { return double{v}; });
     case ElementType::kFloat64:
-      return scan(static_cast<const double*>(data), rows, cols, limit, [](double v) { return v; });
+      return scan(static_cast<const double*>(data), rows, cols, pass, [](double v) { return v; });
     case ElementType::kFloat16:
-      return scan(static_cast<const std::uint16_t*>(data), rows, cols, limit,
+      return scan(static_cast<const std::uint16_t*>(data), rows, cols, pass,
                   [](std::uint16_t v) { return double{half_to_float(v)}; });
   }
   return {};
 }
 
-void throw_if_non_finite(RowSource& source, RowRange my_rows, std::int64_t chunk_rows, const Communicator& comm) {
+void throw_if_out_of_range(RowSource& source, RowRange my_rows, std::int64_t chunk_rows, const Communicator& comm) {
   const ProblemShape& shape = source.shape();
-  constexpr double kFinite = std::numeric_limits<double>::max();
-  constexpr double kFloat = std::numeric_limits<float>::max();
-  NonFinite in_a, in_b, large_a, large_b;
+  struct Search {
+    Magnitudes pass;
+    const char* what;
+    NonFinite in_a, in_b;
+  };
+  constexpr double kMost = std::numeric_limits<double>::max();
+  constexpr double kMostFloat = std::numeric_limits<float>::max(), kLeastFloat = std::numeric_limits<float>::min();
+  Search searches[] = {
+      {{0, kMost}, "non-finite values (NaN or Inf)", {}, {}},
+      {{0, kMostFloat}, "values beyond the range of float32, in which the sketch is made: scale them down", {}, {}},
+      {{kLeastFloat, kMost}, "values below the range of float32, in which the sketch is made: scale them up", {}, {}}};
+  // float32 and float16 below that range are subnormal, and as exact as they were stored.
+  const bool a_is_wide = shape.a_type == ElementType::kFloat64;
   comm.together([&] {
-    HostBuffer a(chunk_rows * shape.n * element_size(shape.a_type));
+    HostBuffer a(chunk_rows * shape.a_row_bytes());
     std::vector<double> b(static_cast<std::size_t>(chunk_rows * shape.r));
     for_each_chunk(my_rows, chunk_rows, [&](RowRange rows) {
       source.read(rows, a.data(), b.data());
-      merge(in_a, find_non_finite(a.data(), shape.a_type, rows, shape.n, kFinite));
-      merge(in_b, find_non_finite(b.data(), ElementType::kFloat64, rows, shape.r, kFinite));
-      merge(large_a, find_non_finite(a.data(), shape.a_type, rows, shape.n, kFloat));
-      merge(large_b, find_non_finite(b.data(), ElementType::kFloat64, rows, shape.r, kFloat));
+      for (Search& search : searches) {
+        if (search.pass.least == 0 || a_is_wide) {
+          merge(search.in_a, find_outside(a.data(), shape.a_type, rows, shape.n, search.pass));
+        }
+        merge(search.in_b, find_outside(b.data(), ElementType::kFloat64, rows, shape.r, search.pass));
+      }
     });
   });
-  const SourceInfo& info = source.info();
-  const NonFinite all_in_a = over_ranks(in_a, comm), all_in_b = over_ranks(in_b, comm);
-  const NonFinite all_large_a = over_ranks(large_a, comm), all_large_b = over_ranks(large_b, comm);
+  for (Search& search : searches) {
+    search.in_a = over_ranks(search.in_a, comm);
+    search.in_b = over_ranks(search.in_b, comm);
+  }
   comm.together([&] {
-    throw_if_any(all_in_a, "A", info.a_name, info, "non-finite values (NaN or Inf)");
-    throw_if_any(all_in_b, "b", info.b_name, info, "non-finite values (NaN or Inf)");
-    const char* const too_large = "values beyond the range of float32, in which the sketch is made";
-    throw_if_any(all_large_a, "A", info.a_name, info, too_large);
-    throw_if_any(all_large_b, "b", info.b_name, info, too_large);
+    const SourceInfo& info = source.info();
+    for (const Search& search : searches) {
+      throw_if_any(search.in_a, "A", info.a_name, info, search.what);
+      throw_if_any(search.in_b, "b", info.b_name, info, search.what);
+    }
   });
 }
 

@@ -1,5 +1,6 @@
-// Finds the NaN and Inf of the input after a sketch turned out not to be finite: how many, where, in which dataset.
-// Called by solver.cpp on that failure only, so that good data pays nothing.
+// Finds what FP32 cannot hold in the input, after a sketch turned out not to be finite or to have a column of next to
+// nothing: NaN and Inf, too large, too small; how many, where, in which dataset.
+// Called by solver.cpp in that case only, so that good data pays nothing.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +18,17 @@ struct NonFinite {
   std::int64_t col = -1;
 };
 
-/// Non-finite elements of (rows, cols) row-major values; `limit` is the largest magnitude that passes.
-NonFinite find_non_finite(const void* data, ElementType type, RowRange rows, std::int64_t cols, double limit);
+/// Magnitudes that pass: 0, and [least, most].
+struct Magnitudes {
+  double least = 0;
+  double most = 0;
+};
+
+/// Elements of (rows, cols) row-major values that do not pass; NaN never does.
+NonFinite find_outside(const void* data, ElementType type, RowRange rows, std::int64_t cols, Magnitudes pass);
 
 /// Collective: reads all rows once more and throws Error{kNonFinite} naming dataset, count and first (row, column).
-/// Returns normally only if every element of A and b can be held in FP32.
-void throw_if_non_finite(RowSource& source, RowRange my_rows, std::int64_t chunk_rows, const Communicator& comm);
+/// Returns normally only if every element of A and b is 0 or a normal FP32 number.
+void throw_if_out_of_range(RowSource& source, RowRange my_rows, std::int64_t chunk_rows, const Communicator& comm);
 
 }  // namespace tallsketch

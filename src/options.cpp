@@ -56,6 +56,12 @@ CLI::Validator size_value() {
       "");
 }
 
+/// CLI::Range lets NaN through.
+std::string check_finite(const std::string& text) {
+  char* end = nullptr;
+  return std::isfinite(std::strtod(text.c_str(), &end)) ? "" : "'" + text + "' is not a finite number";
+}
+
 /// Why a text is no d / n; empty if it is one.
 std::string check_oversample(const std::string& text) {
   if (text == "auto") return "";
@@ -196,11 +202,13 @@ void add_generate_options(CLI::App& app, GenerateOptions& options) {
                           "coordinate: identity over zeros; lowrank: --rank plus 1e-5 noise; illcond: --cond");
   app.add_option("--cond", options.cond, "condition number of kind illcond")
       ->capture_default_str()
-      ->check(CLI::Range(1.0, 1e15));
+      ->check(CLI::Range(1.0, 1e15))
+      ->check(check_finite);
   sizes("--rank", options.rank, "rank of kind lowrank")->check(CLI::PositiveNumber);
   app.add_option("--noise", options.noise, "standard deviation of b - A x_true, per entry")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 1e30));
+      ->check(CLI::Range(0.0, 1e30))
+      ->check(check_finite);
   app.add_option("--seed", options.seed, "seed of the data, 64 bits")->capture_default_str()->check(check_seed);
   add_choice<std::string>(app, "--dtype", options.dtype, {{"f4", "f4"}, {"f8", "f8"}, {"f2", "f2"}},
                           "type of A; b is f8 with f8, else f4");

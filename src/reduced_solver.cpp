@@ -120,18 +120,22 @@ std::vector<int> column_exponents(const std::vector<float>& column_max) {
   return exponents;
 }
 
-TriangularFactor qr_of_sketch(const std::vector<float>& sketch, std::int64_t d, std::int64_t n, std::int64_t r,
-                              double scale) {
-  const std::int64_t cols = n + r;
+std::vector<float> column_maxima(const std::vector<float>& matrix, std::int64_t d, std::int64_t cols) {
   std::vector<float> column_max(static_cast<std::size_t>(cols), 0.0F);
   for (std::int64_t i = 0; i < d; ++i) {
-    const float* row = sketch.data() + i * cols;
+    const float* row = matrix.data() + i * cols;
     for (std::int64_t j = 0; j < cols; ++j) {
       float& largest = column_max[static_cast<std::size_t>(j)];
       largest = std::max(largest, std::fabs(row[j]));
     }
   }
-  TriangularFactor factor{n, r, {}, column_exponents(column_max)};
+  return column_max;
+}
+
+TriangularFactor qr_of_sketch(const std::vector<float>& sketch, std::int64_t d, std::int64_t n, std::int64_t r,
+                              double scale) {
+  const std::int64_t cols = n + r;
+  TriangularFactor factor{n, r, {}, column_exponents(column_maxima(sketch, d, cols))};
 
   // Column-major copy in blocks that stay in cache; the power of two is exact, 1 / sqrt(zeta) is one rounding.
   std::vector<float> q(static_cast<std::size_t>(d * cols));

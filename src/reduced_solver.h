@@ -9,6 +9,9 @@
 
 namespace tallsketch {
 
+/// Largest magnitude of every column of a (d, cols) row-major matrix.
+std::vector<float> column_maxima(const std::vector<float>& matrix, std::int64_t d, std::int64_t cols);
+
 /// QR of scale * sketch * 2^exponents, column by column.
 /// sketch  in (d, n + r) row-major FP32, unscaled, finite; d > n
 /// Errors  kMemory when a size exceeds LAPACK's 32-bit integers

@@ -32,6 +32,9 @@ class RowSource {
   /// b       out (rows, r) row-major float64, exact for every stored type
   /// Errors  kInput, naming file and dataset
   virtual void read(RowRange rows, void* a, double* b) = 0;
+
+  /// Local: throws Error{kInput} if what was opened has changed since (a file shortened while it is read gives zeros).
+  virtual void check_unchanged() const {}
 };
 
 }  // namespace tallsketch

@@ -124,6 +124,7 @@ std::vector<double> solve(const SketchOptions& options, std::uint64_t chunk_rows
   comm.together([&] {
     backend.begin(job);
     b_squared = sketch_rows(job, source, backend, context);
+    source.check_unchanged();
   });
   backend.exchange();
   comm.together([&] { backend.sketch(); });
@@ -134,18 +135,21 @@ std::vector<double> solve(const SketchOptions& options, std::uint64_t chunk_rows
   // All-reduce: S [A | b], d x (n + r), on every rank.
   context.watchdog.enter("reduce");
   backend.reduce();
-  bool finite = true;
-  comm.together([&] { finite = backend.sketch_is_finite(); });
-  if (comm.min(finite ? 1 : 0) == 0) {  // one answer for all, whatever bits MPI gave each rank
-    context.watchdog.enter("locate non-finite values", static_cast<double>(slab_bytes) / kSlowestRead);
-    throw_if_non_finite(source, job.rows, plan.chunk_rows, comm);
-    comm.together([&] {
-      throw Error(ErrorKind::kNonFinite,
-                  fmt::format("all entries of A and b are finite but their {} sketch overflowed; "
-                              "scale the data down, or use --precision fp32 with --scaling auto",
-                              to_word(spec.precision)));
-    });
+  SketchRange range;
+  comm.together([&] { range = backend.sketch_range(); });
+  // One answer for all ranks, whatever bits MPI gave each of them.
+  const bool finite = comm.min(range.finite ? 1 : 0) == 1;
+  if (!finite || comm.max(range.tiny_column ? 1 : 0) == 1) {
+    context.watchdog.enter("look for values out of range", static_cast<double>(slab_bytes) / kSlowestRead);
+    throw_if_out_of_range(source, job.rows, plan.chunk_rows, comm);
   }
+  comm.together([&] {
+    require(finite, ErrorKind::kNonFinite,
+            fmt::format("every entry of A and b is in range, but their {} sketch overflowed; scale {}",
+                        to_word(spec.precision),
+                        spec.precision == SketchPrecision::kFp16 ? "with --scaling auto, or use --precision fp32"
+                                                                 : "the largest columns or b down"));
+  });
 
   // Rank 0: QR of the sketch, then R11 x = R12.
   const auto cols = static_cast<double>(shape.n + shape.r);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "src/cleanup.h"
 #include "src/error.h"
 
 namespace tallsketch {
@@ -51,6 +52,7 @@ void Watchdog::watch() {
           "tallsketch: error: {}: stage '{}' made no progress for {:.0f} s (a lost rank, a hung collective or a stuck "
           "file system); raise --timeout if the stage is only slow\n",
           who_, stage_, allowance_);
+      remove_temporaries();
       // _exit, not exit: destructors would call the very library that hangs.
       const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
       static_cast<void>(written);

@@ -126,7 +126,7 @@ def check_output(checks, folder):
         done = run(["solve", "p.h5", "--report", "-"], ranks=ranks, cwd=folder)
         checks.check(f"{name}: exit 0", done.code == 0, done)
         report = check_report(checks, f"{name}, --report -", done.out, 0, ranks)
-        checks.check(f"{name}: progress on stderr, plain lines", "quality:" in done.err and plain_lines(done.err), done)
+        checks.check(f"{name}: progress on stderr, plain lines", "residual:" in done.err and plain_lines(done.err), done)
         x, provenance = read_x(target)  # the default name; the old file is replaced
         checks.check(f"{name}: /x float64 (n)", x.shape == (9,) and x.dtype == np.float64, x)
         origin = strict_json(provenance)
@@ -153,7 +153,7 @@ def check_output(checks, folder):
         with open(os.path.join(folder, "r.json"), encoding="utf-8") as file:
             check_report(checks, f"{name}, --report FILE", file.read(), 0, ranks)
         done = run(["solve", "p.h5", "-o", "v.h5", "--verbose"], ranks=ranks, cwd=folder)
-        checks.check(f"{name}: stdout has the progress, plain lines", done.code == 0 and "quality:" in done.out and
+        checks.check(f"{name}: stdout has the progress, plain lines", done.code == 0 and "residual:" in done.out and
                      plain_lines(done.out) and not done.err.strip(), done)
     # Chunks that nobody wrote read as zeros, without an error of HDF5: told (a writer that was killed leaves such files).
     with h5py.File(os.path.join(folder, "holes.h5"), "w") as file:
@@ -331,7 +331,7 @@ def check_inspect_and_bench(checks, folder):
     for ranks in (1, 3):
         done = run(["inspect", "p.h5", "--ranks", 8], ranks=ranks, cwd=folder)
         checks.check(f"inspect, {ranks} ranks: exit 0, plain", done.code == 0 and plain_lines(done.out), done)
-        for word in ("p.h5", "/A 3000 x 9", "float32", "contiguous", "/b 3000 x 1", "d = 64", "8 ranks", "memory of a rank"):
+        for word in ("p.h5", "/A 3000 x 9", "float32", "contiguous", "/b 3000 x 1", "d = 64", "8 MPI ranks", "memory of a rank"):
             checks.check(f"inspect, {ranks} ranks: has '{word}' once", done.out.count(word) == 1, done)
     checks.check("inspect leaves no file", "p.x.h5.tmp" not in os.listdir(folder))
     done = run(["bench", "sketch", "--backend", "host", "--cols", "8,33", "--bytes", "1M", "--repeats", 1, "--zeta", "1,4",

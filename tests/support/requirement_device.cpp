@@ -13,5 +13,10 @@ std::string tallsketch::test::missing_requirement() {
   if (status != cudaSuccess) return std::string("no CUDA device: ") + cudaGetErrorString(status);
   if (visible < wanted)
     return "needs " + std::to_string(wanted) + " CUDA devices, " + std::to_string(visible) + " visible";
+  const char* hopper = std::getenv("TALLSKETCH_TEST_HOPPER");
+  int major = 0;
+  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0);
+  if (hopper != nullptr && major != 9)
+    return "needs a device of compute capability 9, this one has " + std::to_string(major);
   return {};
 }

@@ -46,7 +46,7 @@ std::string complaint(Stored source) {
   for (const std::int64_t chunk : {1, 2, 3, 100}) {
     std::string message;
     try {
-      throw_if_non_finite(source, {0, source.shape().m}, chunk, comm);
+      throw_if_out_of_range(source, {0, source.shape().m}, chunk, comm);
     } catch (const Error& e) {
       CHECK(e.exit_code() == 4);
       message = e.what();
@@ -66,27 +66,27 @@ TEMPLATE_TEST_CASE("Non-finite values are counted and the first is placed, in gl
   data[0] = std::numeric_limits<TestType>::max();
   data[1] = std::numeric_limits<TestType>::lowest();
   data[2] = std::numeric_limits<TestType>::denorm_min();
-  NonFinite found = find_non_finite(data.data(), type, {100, 105}, 3, kFinite);
+  NonFinite found = find_outside(data.data(), type, {100, 105}, 3, {0, kFinite});
   CHECK(found.count == 0);
   data[14] = nan;
-  found = find_non_finite(data.data(), type, {100, 105}, 3, kFinite);
+  found = find_outside(data.data(), type, {100, 105}, 3, {0, kFinite});
   CHECK(found.count == 1);
   CHECK(found.row == 104);
   CHECK(found.col == 2);
   data[4] = -inf;
   data[7] = inf;
-  found = find_non_finite(data.data(), type, {100, 105}, 3, kFinite);
+  found = find_outside(data.data(), type, {100, 105}, 3, {0, kFinite});
   CHECK(found.count == 3);
   CHECK(found.row == 101);
   CHECK(found.col == 1);
-  CHECK(find_non_finite(data.data(), type, {100, 100}, 3, kFinite).count == 0);
+  CHECK(find_outside(data.data(), type, {100, 100}, 3, {0, kFinite}).count == 0);
 }
 
 TEST_CASE("Every non-finite half is found and no finite one") {
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto half = static_cast<std::uint16_t>(bits);
     const bool finite = (bits & 0x7c00U) != 0x7c00U;
-    if ((find_non_finite(&half, ElementType::kFloat16, {7, 8}, 1, kFinite).count == 0) != finite) {
+    if ((find_outside(&half, ElementType::kFloat16, {7, 8}, 1, {0, kFinite}).count == 0) != finite) {
       FAIL("half " << bits);
     }
   }
@@ -95,7 +95,7 @@ TEST_CASE("Every non-finite half is found and no finite one") {
 TEST_CASE("Values beyond float32 are found by its limit, the limit itself is not") {
   const double above = std::nextafter(kFloat, kFinite);
   const std::vector<double> data = {kFloat, -kFloat, above, 1e300};
-  const NonFinite found = find_non_finite(data.data(), ElementType::kFloat64, {0, 2}, 2, kFloat);
+  const NonFinite found = find_outside(data.data(), ElementType::kFloat64, {0, 2}, 2, {0, kFloat});
   CHECK(found.count == 2);
   CHECK(found.row == 1);
   CHECK(found.col == 0);
@@ -114,4 +114,13 @@ TEST_CASE("The message has matrix, count, place, dataset and files; A is told be
              ContainsSubstring("A has 1 values beyond the range of float32") && ContainsSubstring("row 3, column 0"));
   CHECK_THAT(complaint({{1, 2, 3, 4, 5, 6, 7, 8}, {1, 2, 3, 1e40}, 2, 1}),
              ContainsSubstring("b has 1 values beyond the range of float32"));
+}
+
+TEST_CASE("Float64 values that float32 would flush to zero are named; zeros and float32's own subnormals are not") {
+  CHECK(complaint(Stored({1, 0, 1e-60, 2, -1e-39, 3}, {0, 0, 1}, 2, 1)) != "");
+  CHECK_THAT(complaint(Stored({1, 0, 1e-60, 2, -1e-39, 3}, {0, 0, 1}, 2, 1)),
+             ContainsSubstring("A has 2 values below the range of float32") && ContainsSubstring("row 1, column 0"));
+  CHECK_THAT(complaint(Stored({1, 0, 1, 2, 1, 3}, {0, 1e-45, 1}, 2, 1)),
+             ContainsSubstring("b has 1 values below the range of float32") && ContainsSubstring("row 1, column 0"));
+  CHECK(complaint(Stored({1, 0, 2e-38, 2, -2e-38, 3}, {0, 0, 1}, 2, 1)) == "");
 }

@@ -238,7 +238,7 @@ TEST_CASE("The plan in words has the ranks with rows, the chunk and the memory")
   const ProblemShape shape{600, 7, 1, ElementType::kFloat32};
   const SketchSpec spec = make_sketch_spec(shape, {});  // T = 512: two batches
   const std::string text = describe(make_plan(shape, spec, 5, {}));
-  CHECK_THAT(text, ContainsSubstring("5 ranks (2 with rows)") && ContainsSubstring("up to 512 rows") &&
+  CHECK_THAT(text, ContainsSubstring("5 MPI ranks (2 with rows)") && ContainsSubstring("up to 512 rows") &&
                        ContainsSubstring("1 pass"));
   CHECK_THAT(describe(make_plan(shape, spec, 1, {})), ContainsSubstring("1 MPI rank,"));
 }
