@@ -14,7 +14,6 @@ namespace {
 
 constexpr int kConsumers = kStripWarps * 32;
 constexpr int kThreads = kConsumers + 32;  // and a warp that issues the copies
-constexpr int kMaxStages = 4;
 constexpr int kFinishThreads = 256;
 
 struct StripShape {
@@ -35,6 +34,11 @@ struct StripShape {
 __device__ std::int64_t slab_row(const StripShape& shape, std::int64_t tile) {
   return first_row_of_tile(tile, shape.tile_rows, shape.tiles_per_batch, shape.batch_rows) - shape.first_row;
 }
+
+// Older architectures have no TMA and no clusters; strip_engine_available keeps their empty kernel from being launched.
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+
+constexpr int kMaxStages = 4;
 
 /// What a cluster works on, wave after wave: the tiles [begin, end) of one strip.
 struct Share {
@@ -164,10 +168,11 @@ __device__ void consume(const StripShape& shape, std::uint32_t stages, std::uint
   }
 }
 
+#endif
+
 template <int W>
 __global__ void __launch_bounds__(kThreads, 1) strip_kernel(const __grid_constant__ CUtensorMap map, StripShape shape) {
-  // Older architectures have no such instructions; strip_engine_available keeps this empty kernel from being launched.
-#if __CUDA_ARCH__ >= 900
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
   extern __shared__ __align__(1024) std::byte dynamic_shared[];
   __shared__ __align__(8) std::uint64_t full_barriers[kMaxStages], empty_barriers[kMaxStages];
   const std::uint32_t stages = shared_address(dynamic_shared);

@@ -10,5 +10,5 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 for source in kernels/*.cu; do
   echo "$source for sm_80"
-  "$nvcc" -std=c++20 -O1 -arch=sm_80 -I. -c "$source" -o "$work/object.o"
+  "$nvcc" -std=c++20 -O1 -Werror all-warnings -arch=sm_80 -I. -c "$source" -o "$work/object.o"
 done

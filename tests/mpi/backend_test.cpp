@@ -270,3 +270,53 @@ TEST_CASE("A NaN on the last rank ends the solve with kind non-finite on every r
     MPI_REQUIRE(message.find(in_a ? "row 2998, column 3" : "row 7, column 0") != std::string::npos);
   }
 }
+
+TEST_CASE(
+    "An fp16 sketch with automatic scaling keeps its accuracy at any scale of the data, without scaling it does not") {
+  if (!on_gpus()) return;  // the host backend refuses fp16 (cli.exit_codes)
+  World world;
+  class Scaled final : public RowSource {
+   public:
+    explicit Scaled(int exponent) : shape_{5003, 37, 1, ElementType::kFloat32}, exponent_(exponent) {}
+    const ProblemShape& shape() const override { return shape_; }
+    const SourceInfo& info() const override { return info_; }
+    void read(RowRange rows, void* a, double* b) override {
+      auto* out = static_cast<float*>(a);
+      for (std::int64_t i = 0; i < rows.size(); ++i) {
+        for (std::int64_t j = 0; j < 37; ++j) {
+          out[37 * i + j] = static_cast<float>(std::ldexp(exact_entry(rows.begin + i, j), exponent_));
+        }
+        b[i] = exact_entry(rows.begin + i, 99);
+      }
+    }
+
+   private:
+    ProblemShape shape_;
+    SourceInfo info_;
+    int exponent_;
+  };
+  SketchSpec spec = spec_of(SketchHash::kPermuted, 128, 4);
+  spec.precision = SketchPrecision::kFp16;
+  for (const int exponent : {-100, -40, -24, 0, 16, 20, 100}) {
+    Scaled source(exponent);
+    const std::vector<double> oracle = oracle_of(source, spec);
+    const auto relative_error = [&](ScalingChoice scaling) {
+      const std::vector<float> got = sketch_by_backend(source, spec, 1000, *world.backend, world.comm, true, scaling);
+      double error = 0, norm = 0;
+      for (std::size_t i = 0; i < oracle.size(); ++i) {
+        const double difference = got[i] - oracle[i];
+        error += difference * difference;
+        norm += oracle[i] * oracle[i];
+        if (i % 38 == 37 && difference != 0) error = INFINITY;  // Sb stays FP32: exact on integers
+      }
+      return std::sqrt(error / norm);
+    };
+    INFO("scale 2^" << exponent);
+    // About 156 entries meet in a bucket; every addition rounds the running sum to 11 bits: sqrt(156) 2^-11 = 0.6 %.
+    MPI_REQUIRE(relative_error(ScalingChoice::kAuto) < 0.02);
+    if (exponent <= -40 || exponent >= 16) {
+      const double unscaled = relative_error(ScalingChoice::kNone);
+      MPI_REQUIRE(!(unscaled < 0.5));  // flushed to zero, or infinite
+    }
+  }
+}
