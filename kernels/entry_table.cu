@@ -3,6 +3,7 @@
 // [CTA][group][entry of a slot][slot of the group].
 #include "kernels/sketch_rule.h"
 #include "kernels/strip_engine.h"
+#include "kernels/tail_table.h"
 
 namespace tallsketch::cuda {
 
@@ -130,6 +131,7 @@ __global__ void __launch_bounds__(kThreads)
 cudaError_t fill_strip_table(const SketchSpec& spec, const StripPlan& plan, TileRange tiles, void* table,
                              cudaStream_t stream) {
   if (tiles.count == 0) return cudaSuccess;
+  if (plan.tail_capacity > 0) return fill_tail_table(spec, plan, tiles, table, stream);
   TableShape shape{};
   shape.spec = spec;
   shape.first_tile = tiles.first;

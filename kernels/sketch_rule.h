@@ -101,11 +101,19 @@ TALLSKETCH_HOST_DEVICE std::uint32_t position_of_image(const BatchDeal& deal, st
   return bijection_backward(deal.bijection, image);
 }
 
-/// Bucket, counted inside its block, for the independent hash: uniform, and independent for every (row, block).
+/// The draw behind the buckets of a row in blocks 2k and 2k + 1, for the independent hash.
+TALLSKETCH_HOST_DEVICE RandomWords independent_words(const SketchSpec& spec, std::int64_t row, std::int32_t block) {
+  return random_words(spec.seed, row, DrawPurpose::kIndependentBuckets, static_cast<std::uint32_t>(block) >> 1);
+}
+
+/// Bucket, counted inside its block, from that draw: uniform, and independent for every (row, block).
+TALLSKETCH_HOST_DEVICE std::uint32_t independent_bucket(const RandomWords& words, std::int32_t block,
+                                                        std::uint32_t block_buckets) {
+  return bounded(word_pair(words, block & 1), block_buckets);
+}
 TALLSKETCH_HOST_DEVICE std::uint32_t independent_bucket(const SketchSpec& spec, std::int64_t row, std::int32_t block) {
-  const RandomWords words =
-      random_words(spec.seed, row, DrawPurpose::kIndependentBuckets, static_cast<std::uint32_t>(block) >> 1);
-  return bounded(word_pair(words, block & 1), static_cast<std::uint32_t>(block_size(spec, block)));
+  return independent_bucket(independent_words(spec, row, block), block,
+                            static_cast<std::uint32_t>(block_size(spec, block)));
 }
 
 /// One nonzero of S: sketch row in [0, d), and its sign.

@@ -28,6 +28,7 @@ struct StripShape {
   std::int32_t box_rows, boxes;
   std::int32_t entries, stages;
   std::uint32_t tile_bytes, entry_bytes, stage_bytes;
+  std::uint32_t dense_bytes, offset_bytes;  // of entry_bytes: what comes before the tail offsets, and before the tails
 };
 
 /// Row of the slab at which a tile begins; outside the slab the copies read zeros.
@@ -128,8 +129,40 @@ __device__ void gather(float4 (&sums)[kSlotsPerGroup], std::uint32_t entries, st
   }
 }
 
-/// A consumer warp: its groups' slots live in registers from the first tile of a strip to the last.
+__device__ std::uint32_t load_u16(std::uint32_t address) {
+  std::uint16_t value;
+  asm volatile("ld.shared.u16 %0, [%1];" : "=h"(value) : "r"(address));
+  return value;
+}
+
+__device__ std::uint32_t load_u32(std::uint32_t address) {
+  std::uint32_t value;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(address));
+  return value;
+}
+
+/// The entries that did not fit the slots, a list a group, sorted by slot: slot * 2^16 + entry. The warp goes through the
+/// slots together, because only a slot known at compile time is a register.
 template <int W>
+__device__ void gather_tail(float4 (&sums)[kSlotsPerGroup], std::uint32_t offsets, std::uint32_t tails,
+                            std::uint32_t rows) {
+  constexpr std::uint32_t kNone = 0xffffffffU;
+  std::uint32_t cursor = tails + 4 * load_u16(offsets);
+  const std::uint32_t end = tails + 4 * load_u16(offsets + 2);
+  std::uint32_t next = cursor < end ? load_u32(cursor) : kNone;
+#pragma unroll
+  for (int slot = 0; slot < kSlotsPerGroup; ++slot) {
+    while (__any_sync(kNone, next >> 16 == slot)) {
+      if (next >> 16 != slot) continue;
+      add_signed(sums[slot], load_row(rows + (next >> 1 & 0x7fffU) * (W * 4)), next << 31);
+      cursor += 4;
+      next = cursor < end ? load_u32(cursor) : kNone;
+    }
+  }
+}
+
+/// A consumer warp: its groups' slots live in registers from the first tile of a strip to the last.
+template <int W, bool kTails>
 __device__ void consume(const StripShape& shape, std::uint32_t stages, std::uint32_t full, std::uint32_t empty,
                         const Share& share) {
   constexpr int kLanes = W / 4;                 // of a group; each holds four columns
@@ -154,6 +187,10 @@ __device__ void consume(const StripShape& shape, std::uint32_t stages, std::uint
         for (int entry = 0; entry < shape.entries; ++entry) {
           gather<W>(sums, entries + entry * (kSlotsPerGroup * 2), rows + columns);
         }
+        if constexpr (kTails) {
+          const std::uint32_t offsets = rows + shape.tile_bytes + 128 + shape.dense_bytes;
+          gather_tail<W>(sums, offsets + 2 * group, offsets + shape.offset_bytes, rows + columns);
+        }
       }
       __syncwarp();
       if (lane < shape.cluster) barrier_arrive_in(empty + 8 * ring.stage, static_cast<std::uint32_t>(lane));
@@ -170,7 +207,7 @@ __device__ void consume(const StripShape& shape, std::uint32_t stages, std::uint
 
 #endif
 
-template <int W>
+template <int W, bool kTails>
 __global__ void __launch_bounds__(kThreads, 1) strip_kernel(const __grid_constant__ CUtensorMap map, StripShape shape) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
   extern __shared__ __align__(1024) std::byte dynamic_shared[];
@@ -193,7 +230,7 @@ __global__ void __launch_bounds__(kThreads, 1) strip_kernel(const __grid_constan
 
   const Share share = share_of(shape, static_cast<std::int32_t>(blockIdx.x) / shape.cluster);
   if (threadIdx.x < kConsumers) {
-    consume<W>(shape, stages, full, empty, share);
+    consume<W, kTails>(shape, stages, full, empty, share);
   } else if (threadIdx.x == kConsumers) {
     produce<W>(&map, shape, stages, full, empty, share);
   }
@@ -226,14 +263,30 @@ __global__ void __launch_bounds__(kConsumers)
     const auto* const table =
         reinterpret_cast<const std::uint16_t*>(shape.table + tile * shape.cluster * shape.entry_bytes);
     for (int slot = threadIdx.x; slot < all_slots; slot += kConsumers) {
-      const std::uint16_t* const entries =
-          table + slot / kSlotsPerGroup * shape.entries * kSlotsPerGroup + slot % kSlotsPerGroup;
+      const std::uint16_t* const entries = table + slot / slots * (shape.entry_bytes / 2) +
+                                           slot % slots / kSlotsPerGroup * shape.entries * kSlotsPerGroup +
+                                           slot % kSlotsPerGroup;
       float sum = sums[slot];
       for (int entry = 0; entry < shape.entries; ++entry) {
         const std::uint32_t value = entries[entry * kSlotsPerGroup];
         sum += __uint_as_float(__float_as_uint(tile_rows[value >> 1]) ^ (value << 31));
       }
       sums[slot] = sum;
+    }
+    if (shape.offset_bytes == 0) continue;
+    __syncthreads();
+    // The tails, a thread a group: its slots are its own.
+    const int groups = slots / kSlotsPerGroup;
+    for (int index = threadIdx.x; index < shape.cluster * groups; index += kConsumers) {
+      const auto* const part =
+          reinterpret_cast<const std::byte*>(table) + index / groups * shape.entry_bytes + shape.dense_bytes;
+      const auto* const offsets = reinterpret_cast<const std::uint16_t*>(part) + index % groups;
+      const auto* const tails = reinterpret_cast<const std::uint32_t*>(part + shape.offset_bytes);
+      for (int k = offsets[0]; k < offsets[1]; ++k) {
+        const std::uint32_t tail = tails[k];
+        sums[index * kSlotsPerGroup + static_cast<int>(tail >> 16)] +=
+            __uint_as_float(__float_as_uint(tile_rows[tail >> 1 & 0x7fffU]) ^ (tail << 31));
+      }
     }
   }
   __syncthreads();
@@ -316,11 +369,11 @@ cudaError_t make_tensor_map(const SlabView& slab, const StripPlan& plan, CUtenso
   return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-template <int W>
+template <int W, bool kTails>
 cudaError_t launch(const CUtensorMap& map, const StripShape& shape, cudaStream_t stream) {
   const auto shared = static_cast<std::size_t>(shape.stages) * shape.stage_bytes;
-  const cudaError_t status =
-      cudaFuncSetAttribute(strip_kernel<W>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
+  const cudaError_t status = cudaFuncSetAttribute(strip_kernel<W, kTails>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                  static_cast<int>(shared));
   if (status != cudaSuccess) return status;
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeClusterDimension;
@@ -332,7 +385,7 @@ cudaError_t launch(const CUtensorMap& map, const StripShape& shape, cudaStream_t
   config.stream = stream;
   config.attrs = &attribute;
   config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, strip_kernel<W>, map, shape);
+  return cudaLaunchKernelEx(&config, strip_kernel<W, kTails>, map, shape);
 }
 
 }  // namespace
@@ -361,6 +414,8 @@ StripShape make_shape(const SketchSpec& spec, const StripPlan& plan, const SlabV
   shape.tile_bytes = static_cast<std::uint32_t>(plan.tile_bytes);
   shape.entry_bytes = static_cast<std::uint32_t>(plan.entry_bytes);
   shape.stage_bytes = static_cast<std::uint32_t>(plan.stage_bytes);
+  shape.dense_bytes = static_cast<std::uint32_t>(plan.dense_bytes());
+  shape.offset_bytes = static_cast<std::uint32_t>(plan.offset_bytes());
   return shape;
 }
 
@@ -373,7 +428,7 @@ cudaError_t strip_engine_available(bool* available) {
   cudaError_t status = cudaGetDevice(&device);
   if (status == cudaSuccess) status = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
   cudaFuncAttributes compiled{};
-  if (status == cudaSuccess) status = cudaFuncGetAttributes(&compiled, strip_kernel<32>);
+  if (status == cudaSuccess) status = cudaFuncGetAttributes(&compiled, strip_kernel<32, false>);
   *available = status == cudaSuccess && major == 9 && compiled.ptxVersion >= 90;
   return status;
 }
@@ -385,9 +440,11 @@ cudaError_t strip_sketch(const SketchSpec& spec, const StripPlan& plan, const Sl
   CUtensorMap map{};
   if (const cudaError_t status = make_tensor_map(slab, plan, map); status != cudaSuccess) return status;
   const StripShape shape = make_shape(spec, plan, slab, table, tiles, grid, partials);
-  const cudaError_t status = plan.width == 32   ? launch<32>(map, shape, stream)
-                             : plan.width == 16 ? launch<16>(map, shape, stream)
-                                                : launch<8>(map, shape, stream);
+  const bool tails = plan.tail_capacity > 0;
+  cudaError_t status = cudaErrorInvalidValue;
+  if (plan.width == 32) status = tails ? launch<32, true>(map, shape, stream) : launch<32, false>(map, shape, stream);
+  if (plan.width == 16) status = tails ? launch<16, true>(map, shape, stream) : launch<16, false>(map, shape, stream);
+  if (plan.width == 8) status = tails ? launch<8, true>(map, shape, stream) : launch<8, false>(map, shape, stream);
   if (status != cudaSuccess) return status;
   return finish(plan, plan.strips, grid.splits, plan.width, partials, sketch, stream);
 }

@@ -1,6 +1,7 @@
 #include "kernels/strip_plan.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/rounding.h"
 #include "kernels/sketch_rule.h"
@@ -15,12 +16,25 @@ constexpr std::int64_t kReservedBytes = 1024;  // barriers and alignment
 constexpr int kMaxStages = 4;
 constexpr int kGoodStages = 3;  // probe: two stages cost 14 %
 
+/// Tail entries of a CTA in a tile that are as good as never exceeded: mean and twelve standard deviations of
+/// sum over buckets of max(0, X - dense), X Poisson with the mean number of entries of a bucket.
+std::int64_t tail_capacity_for(double mean_entries, std::int64_t dense, std::int64_t buckets) {
+  double probability = std::exp(-mean_entries), first = 0, second = 0;
+  const auto most = static_cast<std::int64_t>(mean_entries + 40 * std::sqrt(mean_entries) + 60);
+  for (std::int64_t x = 0; x <= most; ++x) {
+    const auto excess = static_cast<double>(std::max<std::int64_t>(0, x - dense));
+    first += probability * excess;
+    second += probability * excess * excess;
+    probability *= mean_entries / static_cast<double>(x + 1);
+  }
+  const auto n = static_cast<double>(buckets);
+  return round_up(static_cast<std::int64_t>(n * first + 12 * std::sqrt(n * (second - first * first))) + 64, 4);
+}
+
 /// Sizes of a tile, its entries and the stages, for plan.batches_per_tile and plan.tiles_per_batch.
 void lay_out_stage(const SketchSpec& spec, const DeviceLimits& limits, StripPlan& plan) {
   const std::int64_t size = spec.d / spec.zeta;
   const std::int64_t row_bytes = std::int64_t{plan.width} * 4;
-  plan.tile_rows = plan.tiles_per_batch > 1 ? divide_up(spec.batch_rows, plan.tiles_per_batch)
-                                            : plan.batches_per_tile * spec.batch_rows;
   const std::int64_t per_cta = divide_up(plan.tile_rows, plan.cluster);
   plan.boxes = static_cast<int>(divide_up(per_cta, kMaxBoxRows));
   // Copies land on multiples of 128 bytes in shared memory.
@@ -28,11 +42,21 @@ void lay_out_stage(const SketchSpec& spec, const DeviceLimits& limits, StripPlan
       static_cast<int>(round_up(divide_up(per_cta, plan.boxes), 128 / std::min<std::int64_t>(128, row_bytes)));
   plan.tile_bytes = std::int64_t{plan.cluster} * plan.boxes * plan.box_rows * row_bytes;
 
-  plan.buckets = spec.d / plan.cluster;
-  const std::int64_t count = plan.batches_per_tile * (spec.batch_rows / size);  // rows of a bucket in a tile, at most
-  plan.parts = static_cast<int>(std::clamp<std::int64_t>(plan.slots() / plan.buckets, 1, count));
-  plan.entries = static_cast<int>(divide_up(count, plan.parts));
-  plan.entry_bytes = plan.slots() * plan.entries * 2;
+  plan.buckets = divide_up(spec.d, plan.cluster);
+  if (spec.hash == SketchHash::kPermuted) {
+    const std::int64_t count = plan.batches_per_tile * (spec.batch_rows / size);  // rows of a bucket in a tile, at most
+    plan.parts = static_cast<int>(std::clamp<std::int64_t>(plan.slots() / plan.buckets, 1, count));
+    plan.entries = static_cast<int>(divide_up(count, plan.parts));
+    plan.entry_bytes = plan.dense_bytes();
+  } else {
+    const double mean = static_cast<double>(plan.tile_rows) / static_cast<double>(size);
+    const auto mean_up = static_cast<std::int64_t>(std::ceil(mean));
+    plan.parts = static_cast<int>(std::clamp<std::int64_t>(plan.slots() / plan.buckets, 1, mean_up));
+    // One entry more than the mean where a slot has all of its sketch row: half of the rows would overflow otherwise.
+    plan.entries = static_cast<int>(divide_up(mean_up, plan.parts) + (plan.parts == 1 ? 1 : 0));
+    plan.tail_capacity = tail_capacity_for(mean, std::int64_t{plan.parts} * plan.entries, plan.buckets);
+    plan.entry_bytes = plan.dense_bytes() + plan.offset_bytes() + plan.tail_capacity * 4;
+  }
   plan.stage_bytes = plan.tile_bytes + 128 + round_up(plan.entry_bytes, 128);  // 128: the row of zeros
   plan.stages =
       static_cast<int>(std::min<std::int64_t>(kMaxStages, (limits.shared_bytes - kReservedBytes) / plan.stage_bytes));
@@ -43,8 +67,9 @@ void lay_out_stage(const SketchSpec& spec, const DeviceLimits& limits, StripPlan
 StripPlan make_strip_plan(const SketchSpec& spec, std::int64_t n, const DeviceLimits& limits) {
   StripPlan plan;
   const std::int64_t size = spec.d / spec.zeta;
-  if (spec.hash != SketchHash::kPermuted || spec.precision != SketchPrecision::kFp32 || spec.zeta > kMaxStripZeta ||
-      spec.d > kMaxStripRows || spec.batch_rows % size != 0) {
+  const bool fixed_counts = spec.hash == SketchHash::kPermuted;
+  if (spec.precision != SketchPrecision::kFp32 || spec.zeta > kMaxStripZeta || spec.d > kMaxStripRows ||
+      (fixed_counts && spec.batch_rows % size != 0)) {
     return plan;
   }
   // The widest strip whose accumulators fit two CTAs, because wide strips read whole cache lines; one CTA where that is
@@ -54,14 +79,24 @@ StripPlan make_strip_plan(const SketchSpec& spec, std::int64_t n, const DeviceLi
     if (spec.d <= 2 * plan.slots() && width <= device_pitch(n)) break;
   }
   plan.cluster = spec.d <= plan.slots() ? 1 : 2;
-  if (spec.d > plan.cluster * plan.slots() || spec.d % plan.cluster != 0) return plan;
+  if (spec.d > plan.cluster * plan.slots() || (fixed_counts && spec.d % plan.cluster != 0)) return plan;
   plan.strips = divide_up(n, plan.width);
 
   const std::int64_t most_rows = kTileBytes / (std::int64_t{plan.width} * 4);
+  if (!fixed_counts) {
+    for (plan.tile_rows = most_rows; plan.tile_rows >= 64; plan.tile_rows /= 2) {
+      lay_out_stage(spec, limits, plan);
+      if (plan.stages >= kGoodStages) break;
+    }
+    plan.served = plan.stages >= 2;
+    return plan;
+  }
   plan.tiles_per_batch = static_cast<int>(divide_up(spec.batch_rows, most_rows));
   // As many batches a tile as fit, for fewer barriers; but three stages come first, because they hide the copies.
   for (std::int64_t batches = std::max<std::int64_t>(1, most_rows / spec.batch_rows); batches >= 1; --batches) {
     plan.batches_per_tile = static_cast<int>(batches);
+    plan.tile_rows = plan.tiles_per_batch > 1 ? divide_up(spec.batch_rows, plan.tiles_per_batch)
+                                              : plan.batches_per_tile * spec.batch_rows;
     lay_out_stage(spec, limits, plan);
     if (plan.stages >= kGoodStages) break;
   }

@@ -7,11 +7,13 @@
 // batches, one, or a part of one. In every tile each sketch row has the same number of entries (row, sign); a slot is
 // one sketch row in the registers of a group of W / 4 lanes, with `entries` of them. Where slots outnumber sketch rows,
 // `parts` slots share the entries of one, and are added at the end.
+// With the independent hash the number of entries varies: what does not fit `entries` goes to a list a group, its tail.
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/host_device.h"
+#include "kernels/rounding.h"
 #include "kernels/sketch_spec.h"
 
 namespace tallsketch::cuda {
@@ -37,11 +39,15 @@ struct StripPlan {
   int parts = 1;
   int entries = 0;  // of a slot in a tile
   int stages = 0;
-  std::int64_t tile_bytes = 0;   // in shared memory, all boxes
-  std::int64_t entry_bytes = 0;  // of a tile and CTA
-  std::int64_t stage_bytes = 0;  // tile, one row of zeros, entries
+  std::int64_t tile_bytes = 0;     // in shared memory, all boxes
+  std::int64_t tail_capacity = 0;  // tail entries of a tile and CTA; 0: no tails, counts are fixed
+  std::int64_t entry_bytes = 0;    // of a tile and CTA: slots' entries, tail offsets of the groups, tails
+  std::int64_t stage_bytes = 0;    // tile, one row of zeros, entries
 
   std::int64_t slots() const { return std::int64_t{kStripWarps} * 32 / (width / 4) * kSlotsPerGroup; }
+  std::int64_t groups() const { return slots() / kSlotsPerGroup; }
+  std::int64_t dense_bytes() const { return slots() * entries * 2; }
+  std::int64_t offset_bytes() const { return tail_capacity > 0 ? round_up((groups() + 1) * 2, 16) : 0; }
   std::int64_t table_bytes_per_tile() const { return entry_bytes * cluster; }
 };
 
@@ -51,7 +57,7 @@ struct DeviceLimits {
   std::int64_t shared_bytes = 232448;  // of a CTA
 };
 
-/// Limits  permuted hash with the table's T, d <= 8192, zeta <= 16; served = false for the rest
+/// Limits  fp32; permuted hash with the table's T, or independent hash; d <= 8192, zeta <= 16; served = false for the rest
 StripPlan make_strip_plan(const SketchSpec& spec, std::int64_t n, const DeviceLimits& limits);
 
 struct TileRange {

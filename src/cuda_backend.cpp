@@ -143,8 +143,7 @@ void CudaBackend::begin(const SketchJob& job) {
   sketch_ = DeviceBuffer<float>(job.spec.d * cols());
   check(cudaMemsetAsync(sketch_.data(), 0, sketch_.bytes(), stream));
   const bool served = StripSketcher::serves(job.spec, shape.n);
-  require(served || kernel_ != KernelChoice::kStrip, ErrorKind::kUsage,
-          "--kernel strip: the engine needs compute capability 9.0, the permuted hash, fp32, d <= 8192 and zeta <= 16");
+  require(served || kernel_ != KernelChoice::kStrip, ErrorKind::kUsage, StripSketcher::kNeeds);
   strip_.reset();
   const std::int64_t most_rows = std::max<std::int64_t>(1, std::min(job.rows.size(), job.plan.chunk_rows));
   if (served && kernel_ != KernelChoice::kScatter) {

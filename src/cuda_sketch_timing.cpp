@@ -97,8 +97,7 @@ SketchTiming time_scatter(const SketchSpec& spec, const SlabView& slab, const De
 SketchTiming time_cuda_sketch(const SketchSpec& spec, std::int64_t m, std::int64_t n, int repeats,
                               KernelChoice kernel) {
   const bool served = StripSketcher::serves(spec, n);
-  require(served || kernel != KernelChoice::kStrip, ErrorKind::kUsage,
-          "--kernel strip: the engine needs compute capability 9.0, the permuted hash, fp32, d <= 8192 and zeta <= 16");
+  require(served || kernel != KernelChoice::kStrip, ErrorKind::kUsage, StripSketcher::kNeeds);
   const std::int64_t pitch = cuda::device_pitch(n);
   const CudaStream stream;
   DeviceBuffer<float> a(m * pitch);

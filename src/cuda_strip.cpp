@@ -30,9 +30,14 @@ bool StripSketcher::serves(const SketchSpec& spec, std::int64_t n) {
 
 namespace {
 
+/// Rows from one place where a tile begins with a batch to the next.
+std::int64_t span_of(const SketchSpec& spec, const cuda::StripPlan& plan) {
+  return plan.tiles_per_batch == 1 ? plan.tile_rows : spec.batch_rows;
+}
+
 /// Tiles that tables for `rows` rows hold, the first and last batch cut.
 std::int64_t table_tiles(const SketchSpec& spec, const cuda::StripPlan& plan, std::int64_t rows) {
-  const std::int64_t span = spec.batch_rows * plan.batches_per_tile;
+  const std::int64_t span = span_of(spec, plan);
   const std::int64_t wanted = (rows / span + 2) * plan.tiles_per_batch;
   const std::int64_t most = kTableBytes / plan.table_bytes_per_tile();
   return std::max<std::int64_t>(2 * plan.tiles_per_batch, std::min(wanted, most));
@@ -60,10 +65,14 @@ StripSketcher::StripSketcher(const SketchSpec& spec, std::int64_t n, std::int64_
   partials_ = DeviceBuffer<float>(most_partials(plan_, limits_, r));
 }
 
+std::int64_t StripSketcher::rows_per_table() const {
+  return (table_tiles_ / plan_.tiles_per_batch - 1) * span_of(spec_, plan_);
+}
+
 void StripSketcher::add(const SlabView& a, const SlabView& b, const SketchView<float>& sketch_a,
                         const SketchView<float>& sketch_b, const CudaStream& stream) {
   // Whole batches a step, counted from the first row of the matrix, so that only the ends are cut.
-  const std::int64_t span = spec_.batch_rows * plan_.batches_per_tile;
+  const std::int64_t span = span_of(spec_, plan_);
   for (std::int64_t begin = 0; begin < a.rows;) {
     const std::int64_t first = a.first_row + begin;
     const std::int64_t end = std::min(a.rows, (first / span * span + rows_per_table()) - a.first_row);

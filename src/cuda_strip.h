@@ -13,6 +13,9 @@ class StripSketcher {
  public:
   /// Whether the engine serves this sketch on the current device (compute capability 9.0 and a served plan).
   static bool serves(const SketchSpec& spec, std::int64_t n);
+  static constexpr const char* kNeeds =
+      "--kernel strip: the engine needs compute capability 9.0, fp32, d even (permuted hash) and at most 8192, zeta <= "
+      "16";
 
   /// Device bytes that a sketcher will hold.
   static std::int64_t bytes(const SketchSpec& spec, std::int64_t n, std::int64_t r, std::int64_t rows);
@@ -29,9 +32,7 @@ class StripSketcher {
   void apply(const SlabView& a, const SlabView& b, const SketchView<float>& sketch_a, const SketchView<float>& sketch_b,
              const CudaStream& stream);
   /// Rows that one table covers at least; whole batches.
-  std::int64_t rows_per_table() const {
-    return (table_tiles_ / plan_.tiles_per_batch - 1) * spec_.batch_rows * plan_.batches_per_tile;
-  }
+  std::int64_t rows_per_table() const;
 
   const cuda::StripPlan& plan() const { return plan_; }
 

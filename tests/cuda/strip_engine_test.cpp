@@ -140,10 +140,37 @@ TEST_CASE("The engine gives equal bits from run to run on real numbers, and the 
   CHECK(worst < 938 * 31 * 6e-8);
 }
 
+TEST_CASE("The independent hash equals the oracle too: every zeta, uneven blocks, all strip widths, cut slabs, b") {
+  const auto independent = [](std::int64_t d, int zeta) {
+    SketchSpec spec = spec_of(d, zeta);
+    spec.hash = SketchHash::kIndependent;
+    return spec;
+  };
+  for (int zeta = 1; zeta <= 16; ++zeta) check_exact(independent(zeta * 32 + zeta / 2, zeta), 2000, 40, 1, 0, 1);
+  for (const std::int64_t d : {7, 129, 512, 1024, 2047, 2048, 4095, 4096, 8191, 8192}) {
+    check_exact(independent(d, 4), 3000, 70, 2, 100003, 3);
+  }
+  for (const std::int64_t n : {1, 9, 33, 257}) check_exact(independent(300, 3), 1500, n, 1, 77, 2);
+  check_exact(independent(8192, 16), 3000, 30, 1, 0, 1);
+  check_exact(independent(2048, 1), 3000, 30, 1, 0, 1);
+  check_exact(independent(138, 9), 2049, 64, 3, 0, 1);
+}
+
+TEST_CASE("Equal bits from run to run hold for the independent hash") {
+  const std::int64_t rows = 30000, n = 64;
+  SketchSpec spec = spec_of(256, 4);
+  spec.hash = SketchHash::kIndependent;
+  std::vector<float> a(static_cast<std::size_t>(rows * n)), b(static_cast<std::size_t>(rows));
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(std::sin(0.1 * static_cast<double>(i % 100003)));
+  for (std::size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(std::cos(0.3 * static_cast<double>(i)));
+  const std::vector<float> first = engine_sketch(spec, a, b, rows, n, 1, n, 0, 1);
+  for (int run = 0; run < 9; ++run) CHECK(engine_sketch(spec, a, b, rows, n, 1, n, 0, 1) == first);
+}
+
 TEST_CASE("The planner refuses what the engine cannot do") {
   SketchSpec spec = spec_of(128, 4);
   CHECK(cuda::make_strip_plan(spec, 10, {}).served);
-  spec.hash = SketchHash::kIndependent;
+  spec.precision = SketchPrecision::kFp16;
   CHECK_FALSE(cuda::make_strip_plan(spec, 10, {}).served);
   CHECK_FALSE(cuda::make_strip_plan(spec_of(16384, 4), 10, {}).served);
   CHECK_FALSE(cuda::make_strip_plan(spec_of(17 * 32, 17), 10, {}).served);

@@ -51,9 +51,6 @@ TEST_CASE("The planner leaves to scatter what the engine cannot do") {
   const DeviceLimits limits;
   SketchSpec spec = spec_of(128, 4);
   CHECK(make_strip_plan(spec, 10, limits).served);
-  spec.hash = SketchHash::kIndependent;
-  CHECK_FALSE(make_strip_plan(spec, 10, limits).served);
-  spec = spec_of(128, 4);
   spec.precision = SketchPrecision::kFp16;
   CHECK_FALSE(make_strip_plan(spec, 10, limits).served);
   CHECK_FALSE(make_strip_plan(spec_of(kMaxStripRows + 4, 4), 10, limits).served);
@@ -111,5 +108,27 @@ TEST_CASE("A pitch holds the columns in whole strips") {
     CHECK(pitch >= n);
     CHECK(pitch % 4 == 0);
     CHECK(plan.strips * plan.width == pitch);
+  }
+}
+
+TEST_CASE("The independent hash is served too, with tails whose room is far above their mean") {
+  const DeviceLimits limits;
+  for (int zeta = 1; zeta <= kMaxStripZeta; ++zeta) {
+    for (std::int64_t d = 16 * zeta; d <= kMaxStripRows; d += 16 * zeta + 1) {  // not only multiples of zeta
+      SketchSpec spec = spec_of(d, zeta);
+      spec.hash = SketchHash::kIndependent;
+      const StripPlan plan = make_strip_plan(spec, 300, limits);
+      INFO("d " << d << " zeta " << zeta);
+      REQUIRE(plan.served);
+      CHECK(plan.tiles_per_batch == 1);
+      CHECK(plan.buckets * plan.cluster >= d);
+      CHECK(plan.parts * plan.buckets <= plan.slots());
+      CHECK(plan.tail_capacity >= 64);
+      CHECK(plan.entry_bytes % 16 == 0);
+      CHECK(plan.stages * plan.stage_bytes + 1024 <= limits.shared_bytes);
+      CHECK(plan.tail_capacity < 65536);  // offsets are 16 bits
+      // All entries of a tile fit the slots and the tails together.
+      CHECK(plan.parts * plan.buckets * plan.entries + plan.tail_capacity >= plan.tile_rows * zeta / plan.cluster);
+    }
   }
 }
