@@ -1,6 +1,6 @@
-// The strip engine: SparseStack with the permuted hash at about the speed of reading A once, without atomics, in a
-// fixed order of summation. Needs compute capability 9.0. Called by src/cuda_backend.cpp after make_strip_plan says
-// `served`.
+// The strip engine: SparseStack at about the speed of reading A once (permuted hash) or twice (independent hash), without
+// atomics, in a fixed order of summation. Needs compute capability 9.0. Called by src/cuda_strip.cpp where
+// make_strip_plan says `served`.
 #pragma once
 
 #include <cstdint>
