@@ -13,6 +13,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/exact_data.h"
 #include "tests/support/oracle.h"
+#include "tests/support/specs.h"
 
 using namespace tallsketch;
 
@@ -32,15 +33,7 @@ std::vector<T> to_host(const DeviceBuffer<T>& device) {
   return host;
 }
 
-SketchSpec spec_of(SketchHash hash, std::int64_t d, int zeta) {
-  SketchSpec spec;
-  spec.hash = hash;
-  spec.d = d;
-  spec.zeta = zeta;
-  spec.seed = 0x123456789abcdefULL;
-  spec.batch_rows = batch_rows_for(d, zeta);
-  return spec;
-}
+SketchSpec spec_of(SketchHash hash, std::int64_t d, int zeta) { return make_spec(hash, d, zeta, 0x123456789abcdefULL); }
 
 template <class T>
 DeviceBuffer<T> zeros(std::int64_t count) {

@@ -8,19 +8,13 @@
 #include "tests/support/catch.h"
 #include "tests/support/exact_data.h"
 #include "tests/support/oracle.h"
+#include "tests/support/specs.h"
 
 using namespace tallsketch;
 
 namespace {
 
-SketchSpec spec_of(std::int64_t d, int zeta) {
-  SketchSpec spec;
-  spec.d = d;
-  spec.zeta = zeta;
-  spec.seed = 99;
-  spec.batch_rows = batch_rows_for(d, zeta);
-  return spec;
-}
+SketchSpec spec_of(std::int64_t d, int zeta) { return make_spec(SketchHash::kPermuted, d, zeta, 99); }
 
 template <class T>
 DeviceBuffer<T> to_device(const std::vector<T>& host) {

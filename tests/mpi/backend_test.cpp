@@ -19,6 +19,7 @@
 #include "tests/support/exact_source.h"
 #include "tests/support/mpi_check.h"
 #include "tests/support/oracle.h"
+#include "tests/support/specs.h"
 
 using namespace tallsketch;
 
@@ -72,21 +73,24 @@ bool equal_bits(const std::vector<float>& sketch, const std::vector<double>& ora
   return true;
 }
 
-SketchSpec spec_of(SketchHash hash, std::int64_t d, int zeta, std::uint64_t seed = 11) {
-  SketchSpec spec;
-  spec.hash = hash;
-  spec.d = d;
-  spec.zeta = zeta;
-  spec.seed = seed;
-  spec.batch_rows = batch_rows_for(d, zeta);
-  return spec;
-}
-
 struct World {
   Communicator comm{MPI_COMM_WORLD};
   PhaseTimer timer;
   std::unique_ptr<Backend> backend = make_backend(run_options(), comm, timer);
 };
+
+/// Exit code and message of a solve that fails; 0 and nothing if it does not.
+std::pair<int, std::string> failure_of(World& world, RowSource& source) {
+  Watchdog watchdog(60, "test");
+  Progress silent(nullptr);
+  Report report;
+  try {
+    solve(SketchOptions{}, 400, source, *world.backend, {world.comm, watchdog, silent, world.timer}, report);
+  } catch (const Error& e) {
+    return {e.exit_code(), e.what()};
+  }
+  return {0, ""};
+}
 
 }  // namespace
 
@@ -100,7 +104,7 @@ TEST_CASE("A backend's sketch of integers equals the oracle bit for bit at any c
     for (const SketchHash hash : {SketchHash::kPermuted, SketchHash::kIndependent}) {
       for (const int zeta : {1, 4, 9}) {
         const std::int64_t d = hash == SketchHash::kPermuted ? zeta * ((2 * n + zeta) / zeta + 1) : 2 * n + zeta + 1;
-        const SketchSpec spec = spec_of(hash, d, zeta);
+        const SketchSpec spec = make_spec(hash, d, zeta);
         ExactSource source(m, n, r, ElementType::kFloat32);
         const std::vector<double> oracle = oracle_of(source, spec);
         for (const std::int64_t chunk : {std::int64_t{1000000}, std::int64_t{777}}) {
@@ -118,7 +122,7 @@ TEST_CASE("A backend's sketch of integers equals the oracle bit for bit at any c
 
 TEST_CASE("A backend reads float64 and float16 rows as it reads float32 rows") {
   World world;
-  const SketchSpec spec = spec_of(SketchHash::kPermuted, 64, 4);
+  const SketchSpec spec = make_spec(SketchHash::kPermuted, 64, 4);
   ExactSource narrow(3001, 21, 1, ElementType::kFloat32);
   const std::vector<double> oracle = oracle_of(narrow, spec);
   for (const ElementType type : {ElementType::kFloat64, ElementType::kFloat16}) {
@@ -130,7 +134,7 @@ TEST_CASE("A backend reads float64 and float16 rows as it reads float32 rows") {
 
 TEST_CASE("More ranks than batches leave ranks without rows and the sketch unchanged") {
   World world;
-  const SketchSpec spec = spec_of(SketchHash::kPermuted, 16, 4);  // T = 512: all rows on rank 0
+  const SketchSpec spec = make_spec(SketchHash::kPermuted, 16, 4);  // T = 512: all rows on rank 0
   ExactSource source(3, 2, 1, ElementType::kFloat32);
   MPI_REQUIRE(
       equal_bits(sketch_by_backend(source, spec, 2, *world.backend, world.comm, false), oracle_of(source, spec)));
@@ -139,7 +143,7 @@ TEST_CASE("More ranks than batches leave ranks without rows and the sketch uncha
 TEST_CASE("The sketch of real numbers is the oracle's to rounding, and equal bit for bit in a second run on the host") {
   World world;
   SyntheticSource source({.kind = "gaussian", .m = 20000, .n = 50, .seed = 5});
-  const SketchSpec spec = spec_of(SketchHash::kPermuted, 128, 4);
+  const SketchSpec spec = make_spec(SketchHash::kPermuted, 128, 4);
   const std::vector<double> oracle = oracle_of(source, spec);
   const std::vector<float> first = sketch_by_backend(source, spec, 3000, *world.backend, world.comm, on_gpus());
   double worst = 0;
@@ -209,17 +213,7 @@ TEST_CASE("Dependent and zero columns end the solve with kind rank deficient on 
     ProblemShape shape_;
     SourceInfo info_;
   } source;
-  Watchdog watchdog(60, "test");
-  Progress silent(nullptr);
-  Report report;
-  std::string message;
-  int code = 0;
-  try {
-    solve(SketchOptions{}, 0, source, *world.backend, {world.comm, watchdog, silent, world.timer}, report);
-  } catch (const Error& e) {
-    code = e.exit_code();
-    message = e.what();
-  }
+  const auto [code, message] = failure_of(world, source);
   INFO(message);
   MPI_REQUIRE(code == 5);
   MPI_REQUIRE(message.find("rank 2 of 4") != std::string::npos);
@@ -253,17 +247,7 @@ TEST_CASE("A NaN on the last rank ends the solve with kind non-finite on every r
   };
   for (const bool in_a : {true, false}) {
     WithNan source(in_a);
-    Watchdog watchdog(60, "test");
-    Progress silent(nullptr);
-    Report report;
-    std::string message;
-    int code = 0;
-    try {
-      solve(SketchOptions{}, 400, source, *world.backend, {world.comm, watchdog, silent, world.timer}, report);
-    } catch (const Error& e) {
-      code = e.exit_code();
-      message = e.what();
-    }
+    const auto [code, message] = failure_of(world, source);
     INFO(message);
     MPI_REQUIRE(code == 4);
     MPI_REQUIRE(message.find(in_a ? "A has 2 non-finite" : "b has 1 non-finite") != std::string::npos);
@@ -295,7 +279,7 @@ TEST_CASE(
     SourceInfo info_;
     int exponent_;
   };
-  SketchSpec spec = spec_of(SketchHash::kPermuted, 128, 4);
+  SketchSpec spec = make_spec(SketchHash::kPermuted, 128, 4);
   spec.precision = SketchPrecision::kFp16;
   for (const int exponent : {-100, -40, -24, 0, 16, 20, 100}) {
     Scaled source(exponent);

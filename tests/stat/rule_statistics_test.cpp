@@ -14,6 +14,7 @@
 #include "kernels/sketch_rule.h"
 #include "tests/support/catch.h"
 #include "tests/support/oracle.h"
+#include "tests/support/specs.h"
 
 namespace {
 
@@ -21,16 +22,6 @@ using namespace tallsketch;
 
 constexpr double kThreshold = 5.0;
 constexpr std::uint64_t kSeed = 12345;
-
-SketchSpec make_spec(SketchHash hash, std::int64_t d, std::int32_t zeta, std::uint64_t seed) {
-  SketchSpec spec;
-  spec.hash = hash;
-  spec.zeta = zeta;
-  spec.d = d;
-  spec.batch_rows = batch_rows_for(d, zeta);
-  spec.seed = seed;
-  return spec;
-}
 
 SketchSpec make_permuted(std::int64_t buckets, std::int64_t batch_rows, std::uint64_t seed = kSeed) {
   SketchSpec spec = make_spec(SketchHash::kPermuted, 4 * buckets, 4, seed);

@@ -16,22 +16,13 @@
 #include "tests/support/catch.h"
 #include "tests/support/exact_data.h"
 #include "tests/support/oracle.h"
+#include "tests/support/specs.h"
 
 namespace {
 
 using namespace tallsketch;
 
 constexpr std::int64_t kAllRows = std::int64_t{1} << 62;
-
-SketchSpec make_spec(SketchHash hash, std::int64_t d, std::int32_t zeta, std::uint64_t seed = 42) {
-  SketchSpec spec;
-  spec.hash = hash;
-  spec.zeta = zeta;
-  spec.d = d;
-  spec.batch_rows = batch_rows_for(d, zeta);
-  spec.seed = seed;
-  return spec;
-}
 
 /// A and b with their storage. T is float or double.
 template <class T>

@@ -10,20 +10,11 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/oracle.h"
+#include "tests/support/specs.h"
 
 namespace {
 
 using namespace tallsketch;
-
-SketchSpec make_spec(SketchHash hash, std::int64_t d, std::int32_t zeta, std::uint64_t seed) {
-  SketchSpec spec;
-  spec.hash = hash;
-  spec.zeta = zeta;
-  spec.d = d;
-  spec.batch_rows = batch_rows_for(d, zeta);
-  spec.seed = seed;
-  return spec;
-}
 
 SketchSpec make_permuted(std::int64_t buckets, std::int32_t zeta, std::int64_t batch_rows, std::uint64_t seed) {
   SketchSpec spec = make_spec(SketchHash::kPermuted, buckets * zeta, zeta, seed);

@@ -5,19 +5,14 @@
 #include "kernels/sketch_rule.h"
 #include "kernels/strip_plan.h"
 #include "tests/support/catch.h"
+#include "tests/support/specs.h"
 
 using namespace tallsketch;
 using namespace tallsketch::cuda;
 
 namespace {
 
-SketchSpec spec_of(std::int64_t d, int zeta) {
-  SketchSpec spec;
-  spec.d = d;
-  spec.zeta = zeta;
-  spec.batch_rows = batch_rows_for(d, zeta);
-  return spec;
-}
+SketchSpec spec_of(std::int64_t d, int zeta) { return make_spec(SketchHash::kPermuted, d, zeta); }
 
 }  // namespace
 
