@@ -23,33 +23,35 @@ nlohmann::ordered_json milliseconds(const std::optional<double>& seconds) {
   return 1e3 * *seconds;
 }
 
-void print_result(const Backend& backend, const SketchSpec& spec, std::int64_t m, std::int64_t n,
-                  const SketchTiming& timing, bool quiet) {
-  const nlohmann::ordered_json line = {{"bench", "sketch"},
-                                       {"backend", backend.name()},
-                                       {"device", backend.device()},
-                                       {"commit", version_git()},
-                                       {"family", to_word(spec.family)},
-                                       {"hash", to_word(spec.hash)},
-                                       {"precision", to_word(spec.precision)},
-                                       {"kernel", timing.kernel},
-                                       {"m", m},
-                                       {"n", n},
-                                       {"d", spec.d},
-                                       {"zeta", spec.zeta},
-                                       {"floor_ms", 1e3 * timing.floor},
-                                       {"floor_gb_per_s", static_cast<double>(m * n * 4) / timing.floor / 1e9},
-                                       {"map_ms", milliseconds(timing.map)},
-                                       {"clear_ms", milliseconds(timing.clear)},
-                                       {"apply_ms", milliseconds(timing.apply)},
-                                       {"complete_ms", 1e3 * timing.complete},
-                                       {"floors", timing.complete / timing.floor}};
+void print_result(const Backend& backend, const SketchSpec& spec, const TimedShape& shape, const SketchTiming& timing,
+                  bool quiet) {
+  const nlohmann::ordered_json line = {
+      {"bench", "sketch"},
+      {"backend", backend.name()},
+      {"device", backend.device()},
+      {"commit", version_git()},
+      {"family", to_word(spec.family)},
+      {"hash", to_word(spec.hash)},
+      {"precision", to_word(spec.precision)},
+      {"kernel", timing.kernel},
+      {"m", shape.m},
+      {"n", shape.n},
+      {"r", shape.r},
+      {"d", spec.d},
+      {"zeta", spec.zeta},
+      {"floor_ms", 1e3 * timing.floor},
+      {"floor_gb_per_s", static_cast<double>(shape.m * shape.n * 4) / timing.floor / 1e9},
+      {"map_ms", milliseconds(timing.map)},
+      {"clear_ms", milliseconds(timing.clear)},
+      {"apply_ms", milliseconds(timing.apply)},
+      {"complete_ms", 1e3 * timing.complete},
+      {"floors", timing.complete / timing.floor}};
   std::fputs((line.dump() + "\n").c_str(), stdout);
   std::fflush(stdout);
   if (quiet) return;
-  std::fputs(fmt::format("{:>11} {:>6} {:>6} {:>4} {:>11} {:>5} {:>7} {:>10.2f} {:>12.3f} {:>7.2f}\n", m, n, spec.d,
-                         spec.zeta, to_word(spec.hash), to_word(spec.precision), timing.kernel,
-                         static_cast<double>(m * n * 4) / timing.floor / 1e9, 1e3 * timing.complete,
+  std::fputs(fmt::format("{:>11} {:>6} {:>6} {:>4} {:>11} {:>5} {:>7} {:>10.2f} {:>12.3f} {:>7.2f}\n", shape.m, shape.n,
+                         spec.d, spec.zeta, to_word(spec.hash), to_word(spec.precision), timing.kernel,
+                         static_cast<double>(shape.m * shape.n * 4) / timing.floor / 1e9, 1e3 * timing.complete,
                          timing.complete / timing.floor)
                  .c_str(),
              stderr);
@@ -111,8 +113,8 @@ int run_bench_sketch(const BenchSketchOptions& options, const Communicator& comm
     const SketchSpec spec = make_sketch_spec({c.m, c.n, 0, ElementType::kFloat32}, c.sketch);
     require(c.m >= spec.batch_rows, ErrorKind::kUsage,
             fmt::format("--bytes {} with n = {} leaves {} rows; raise --bytes", options.bytes, c.n, c.m));
-    print_result(*backend, spec, c.m, c.n, backend->time_sketch(spec, c.m, c.n, options.repeats, c.kernel),
-                 options.run.quiet);
+    print_result(*backend, spec, {c.m, c.n, options.rhs},
+                 backend->time_sketch(spec, {c.m, c.n, options.rhs}, options.repeats, c.kernel), options.run.quiet);
   }
   return 0;
 }

@@ -239,53 +239,60 @@ __global__ void __launch_bounds__(kThreads, 1) strip_kernel(const __grid_constan
 #endif
 }
 
-/// One column of b, a run of tiles: b's rows of a tile in shared memory, sums too, each touched by one thread only.
+/// One column of b, a run of tiles: b's rows of a few tiles in shared memory, sums too, each touched by one thread at a time.
 __global__ void __launch_bounds__(kConsumers)
     narrow_kernel(StripShape shape, const float* __restrict__ b, std::int64_t rows, std::int64_t pitch,
-                  std::int32_t cols, std::int32_t slots) {
+                  std::int32_t cols, std::int32_t slots, std::int32_t tiles_at_once) {
   extern __shared__ float narrow_shared[];
-  const int loaded_rows =
-      shape.cluster * shape.boxes * shape.box_rows;  // as the strips have them; then the row of zeros
+  // Rows of a tile as the strips have them, then the row of zeros.
+  const int tile_stride = shape.cluster * shape.boxes * shape.box_rows + 1;
   float* const tile_rows = narrow_shared;
-  float* const sums = narrow_shared + loaded_rows + 1;
-  const int all_slots = shape.cluster * slots;
+  float* const sums = narrow_shared + tiles_at_once * tile_stride;
+  const int all_slots = shape.cluster * slots, groups = slots / kSlotsPerGroup;
   const std::int64_t begin = split_begin(blockIdx.x, gridDim.x, shape.tiles);
   const std::int64_t end = split_begin(blockIdx.x + 1, gridDim.x, shape.tiles);
   for (int slot = threadIdx.x; slot < all_slots; slot += kConsumers) sums[slot] = 0;
-  for (std::int64_t tile = begin; tile < end; ++tile) {
-    const std::int64_t row0 = slab_row(shape, shape.first_tile + tile);
+  for (std::int64_t first = begin; first < end; first += tiles_at_once) {
+    const auto count = static_cast<int>(min(static_cast<std::int64_t>(tiles_at_once), end - first));
     __syncthreads();
-    for (int k = threadIdx.x; k <= loaded_rows; k += kConsumers) {
-      const std::int64_t row = row0 + k;
-      tile_rows[k] = k < loaded_rows && row >= 0 && row < rows ? b[row * pitch + blockIdx.y] : 0.0F;
+    for (int i = threadIdx.x; i < count * tile_stride; i += kConsumers) {
+      const int k = i % tile_stride;
+      const std::int64_t row = slab_row(shape, shape.first_tile + first + i / tile_stride) + k;
+      tile_rows[i] = k < tile_stride - 1 && row >= 0 && row < rows ? b[row * pitch + blockIdx.y] : 0.0F;
     }
     __syncthreads();
-    const auto* const table =
-        reinterpret_cast<const std::uint16_t*>(shape.table + tile * shape.cluster * shape.entry_bytes);
+    const std::byte* const tables = shape.table + first * shape.cluster * shape.entry_bytes;
     for (int slot = threadIdx.x; slot < all_slots; slot += kConsumers) {
-      const std::uint16_t* const entries = table + slot / slots * (shape.entry_bytes / 2) +
-                                           slot % slots / kSlotsPerGroup * shape.entries * kSlotsPerGroup +
-                                           slot % kSlotsPerGroup;
+      const std::int64_t at =
+          slot / slots * static_cast<std::int64_t>(shape.entry_bytes) +
+          2 * (slot % slots / kSlotsPerGroup * shape.entries * kSlotsPerGroup + slot % kSlotsPerGroup);
       float sum = sums[slot];
-      for (int entry = 0; entry < shape.entries; ++entry) {
-        const std::uint32_t value = entries[entry * kSlotsPerGroup];
-        sum += __uint_as_float(__float_as_uint(tile_rows[value >> 1]) ^ (value << 31));
+      for (int tile = 0; tile < count; ++tile) {
+        const auto* const entries = reinterpret_cast<const std::uint16_t*>(
+            tables + static_cast<std::int64_t>(tile) * shape.cluster * shape.entry_bytes + at);
+        for (int entry = 0; entry < shape.entries; ++entry) {
+          const std::uint32_t value = entries[entry * kSlotsPerGroup];
+          sum += __uint_as_float(__float_as_uint(tile_rows[tile * tile_stride + (value >> 1)]) ^ (value << 31));
+        }
       }
       sums[slot] = sum;
     }
     if (shape.offset_bytes == 0) continue;
     __syncthreads();
     // The tails, a thread a group: its slots are its own.
-    const int groups = slots / kSlotsPerGroup;
     for (int index = threadIdx.x; index < shape.cluster * groups; index += kConsumers) {
-      const auto* const part =
-          reinterpret_cast<const std::byte*>(table) + index / groups * shape.entry_bytes + shape.dense_bytes;
-      const auto* const offsets = reinterpret_cast<const std::uint16_t*>(part) + index % groups;
-      const auto* const tails = reinterpret_cast<const std::uint32_t*>(part + shape.offset_bytes);
-      for (int k = offsets[0]; k < offsets[1]; ++k) {
-        const std::uint32_t tail = tails[k];
-        sums[index * kSlotsPerGroup + static_cast<int>(tail >> 16)] +=
-            __uint_as_float(__float_as_uint(tile_rows[tail >> 1 & 0x7fffU]) ^ (tail << 31));
+      for (int tile = 0; tile < count; ++tile) {
+        const std::byte* const part =
+            tables + (static_cast<std::int64_t>(tile) * shape.cluster + index / groups) * shape.entry_bytes +
+            shape.dense_bytes;
+        const auto* const offsets = reinterpret_cast<const std::uint16_t*>(part) + index % groups;
+        const auto* const tails = reinterpret_cast<const std::uint32_t*>(part + shape.offset_bytes);
+        for (int k = offsets[0]; k < offsets[1]; ++k) {
+          const std::uint32_t tail = tails[k];
+          const float value = tile_rows[tile * tile_stride + static_cast<int>(tail >> 1 & 0x7fffU)];
+          sums[index * kSlotsPerGroup + static_cast<int>(tail >> 16)] +=
+              __uint_as_float(__float_as_uint(value) ^ (tail << 31));
+        }
       }
     }
   }
@@ -419,7 +426,10 @@ StripShape make_shape(const SketchSpec& spec, const StripPlan& plan, const SlabV
   return shape;
 }
 
-constexpr std::int64_t kNarrowBlocks = 132 * 4;  // four blocks hide the latency of a tile's loads on each SM of an H200
+// Blocks of the narrow kernel: one an SM of an H200 at least; four where there are tiles enough to hide the longer final sum.
+constexpr std::int64_t kLeastNarrowBlocks = 132, kMostNarrowBlocks = 4 * kLeastNarrowBlocks, kTilesPerNarrowBlock = 64;
+constexpr std::int64_t kNarrowSharedBytes = 48 << 10;  // without asking for more
+constexpr std::int64_t kMostTilesAtOnce = 4;           // loads of four tiles in flight hide their latency
 
 }  // namespace
 
@@ -453,20 +463,24 @@ cudaError_t strip_sketch_narrow(const SketchSpec& spec, const StripPlan& plan, c
                                 TileRange tiles, float* partials, const SketchView<float>& sketch,
                                 cudaStream_t stream) {
   if (slab.rows == 0 || slab.cols == 0) return cudaSuccess;
-  const std::int64_t blocks = std::min(kNarrowBlocks, tiles.count);
+  const std::int64_t blocks =
+      std::min(tiles.count, std::clamp(tiles.count / kTilesPerNarrowBlock, kLeastNarrowBlocks, kMostNarrowBlocks));
   const StripShape shape = make_shape(spec, plan, slab, table, tiles, {}, partials);
-  const std::int64_t rows = plan.cluster * plan.boxes * plan.box_rows + 1;
-  const auto shared = static_cast<std::size_t>(rows + plan.cluster * plan.slots()) * sizeof(float);
+  const std::int64_t tile_bytes = 4 * (std::int64_t{plan.cluster} * plan.boxes * plan.box_rows + 1);
+  const std::int64_t sum_bytes = 4 * plan.cluster * plan.slots();
+  const std::int64_t at_once =
+      std::clamp<std::int64_t>((kNarrowSharedBytes - sum_bytes) / tile_bytes, 1, kMostTilesAtOnce);
+  const auto shared = static_cast<std::size_t>(at_once * tile_bytes + sum_bytes);
   narrow_kernel<<<dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(slab.cols)), kConsumers, shared, stream>>>(
       shape, static_cast<const float*>(slab.data), slab.rows, slab.pitch, static_cast<std::int32_t>(slab.cols),
-      static_cast<std::int32_t>(plan.slots()));
+      static_cast<std::int32_t>(plan.slots()), static_cast<std::int32_t>(at_once));
   const cudaError_t status = cudaGetLastError();
   if (status != cudaSuccess) return status;
   return finish(plan, 1, static_cast<int>(blocks), static_cast<int>(slab.cols), partials, sketch, stream);
 }
 
 std::int64_t narrow_partial_floats(const StripPlan& plan, std::int64_t r) {
-  return kNarrowBlocks * plan.cluster * plan.slots() * r;
+  return kMostNarrowBlocks * plan.cluster * plan.slots() * r;
 }
 
 }  // namespace tallsketch::cuda

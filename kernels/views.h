@@ -21,6 +21,16 @@ struct SlabView {
   std::int64_t first_row = 0;  // global
 };
 
+/// Rows [begin, begin + rows) of a slab, counted from its first.
+inline SlabView rows_of(const SlabView& slab, std::int64_t begin, std::int64_t rows) {
+  SlabView part = slab;
+  if (slab.data != nullptr)
+    part.data = static_cast<const char*>(slab.data) + begin * slab.pitch * element_size(slab.type);
+  part.rows = rows;
+  part.first_row = slab.first_row + begin;
+  return part;
+}
+
 /// Accumulator of a sketch, or of some of its columns: (d, cols) row-major.
 template <class T>
 struct SketchView {

@@ -69,8 +69,8 @@ class Backend {
   virtual TriangularFactor factor() = 0;
   /// Copy of the reduced, unscaled sketch on the host: (d, n + r) row-major. For tests and sketch files.
   virtual std::vector<float> sketch_copy() = 0;
-  /// Times the sketch of a made-up (m, n) FP32 matrix beside a read-only pass over it. Needs no begin. For benchmarks.
-  virtual SketchTiming time_sketch(const SketchSpec& spec, std::int64_t m, std::int64_t n, int repeats,
+  /// Times the sketch of a made-up problem beside a read-only pass over A. Needs no begin. For benchmarks.
+  virtual SketchTiming time_sketch(const SketchSpec& spec, const TimedShape& shape, int repeats,
                                    KernelChoice kernel) = 0;
 };
 

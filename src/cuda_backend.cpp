@@ -72,9 +72,8 @@ class CudaBackend final : public Backend {
   SketchRange sketch_range() override;
   TriangularFactor factor() override;
   std::vector<float> sketch_copy() override;
-  SketchTiming time_sketch(const SketchSpec& spec, std::int64_t m, std::int64_t n, int repeats,
-                           KernelChoice kernel) override {
-    return time_cuda_sketch(spec, m, n, repeats, kernel);
+  SketchTiming time_sketch(const SketchSpec& spec, const TimedShape& shape, int repeats, KernelChoice kernel) override {
+    return time_cuda_sketch(spec, shape, repeats, kernel);
   }
 
  private:
@@ -230,22 +229,15 @@ void CudaBackend::add_rows(const SlabView& a, const SlabView& b) {
   const cudaStream_t stream = stream_->get();
   for (std::int64_t done = 0; done < a.rows; done += kEntryRows) {
     const std::int64_t rows = std::min(kEntryRows, a.rows - done);
-    const auto part = [&](const SlabView& slab) {
-      return SlabView{static_cast<const float*>(slab.data) + done * slab.pitch,
-                      rows,
-                      slab.cols,
-                      slab.pitch,
-                      slab.type,
-                      slab.first_row + done};
-    };
+    const SlabView a_part = rows_of(a, done, rows), b_part = rows_of(b, done, rows);
     check(cuda::fill_entries(job_.spec, a.first_row + done, rows, entries_.data(), stream));
     if (fp16()) {
-      check(cuda::scatter_fp16(job_.spec, part(a), entries_.data(), column_factor_.data(),
+      check(cuda::scatter_fp16(job_.spec, a_part, entries_.data(), column_factor_.data(),
                                {half_sketch_.data(), job_.spec.d, a.cols, pitch_}, stream));
     } else {
-      check(cuda::scatter_fp32(job_.spec, part(a), entries_.data(), sketch_of_a(), stream));
+      check(cuda::scatter_fp32(job_.spec, a_part, entries_.data(), sketch_of_a(), stream));
     }
-    check(cuda::scatter_fp32_narrow(job_.spec, part(b), entries_.data(), sketch_of_b(), stream));
+    check(cuda::scatter_fp32_narrow(job_.spec, b_part, entries_.data(), sketch_of_b(), stream));
   }
 }
 

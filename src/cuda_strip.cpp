@@ -76,16 +76,8 @@ void StripSketcher::add(const SlabView& a, const SlabView& b, const SketchView<f
   for (std::int64_t begin = 0; begin < a.rows;) {
     const std::int64_t first = a.first_row + begin;
     const std::int64_t end = std::min(a.rows, (first / span * span + rows_per_table()) - a.first_row);
-    const auto part = [&](const SlabView& slab) {
-      return SlabView{static_cast<const float*>(slab.data) + begin * slab.pitch,
-                      end - begin,
-                      slab.cols,
-                      slab.pitch,
-                      slab.type,
-                      first};
-    };
     fill_table(first, end - begin, stream);
-    apply(part(a), part(b), sketch_a, sketch_b, stream);
+    apply(rows_of(a, begin, end - begin), rows_of(b, begin, end - begin), sketch_a, sketch_b, stream);
     begin = end;
   }
 }

@@ -95,11 +95,10 @@ class HostBackend final : public Backend {
 
   std::vector<float> sketch_copy() override { return sketch_; }
 
-  SketchTiming time_sketch(const SketchSpec& spec, std::int64_t m, std::int64_t n, int repeats,
-                           KernelChoice kernel) override {
+  SketchTiming time_sketch(const SketchSpec& spec, const TimedShape& shape, int repeats, KernelChoice kernel) override {
     require(spec.precision == SketchPrecision::kFp32, ErrorKind::kUsage, "--precision fp16 is measured on GPUs only");
     require(kernel == KernelChoice::kAuto, ErrorKind::kUsage, "--kernel chooses between GPU kernels; the host has one");
-    return time_host_sketch(spec, m, n, repeats, threads_);
+    return time_host_sketch(spec, shape, repeats, threads_);
   }
 
  private:

@@ -19,7 +19,8 @@ double seconds_of(F&& f) {
 
 }  // namespace
 
-SketchTiming time_host_sketch(const SketchSpec& spec, std::int64_t m, std::int64_t n, int repeats, int threads) {
+SketchTiming time_host_sketch(const SketchSpec& spec, const TimedShape& shape, int repeats, int threads) {
+  const auto [m, n, r] = shape;
   HostBuffer data(m * n * 4);
   auto* a = reinterpret_cast<float*>(data.data());
 #pragma omp parallel for num_threads(threads) schedule(static)
@@ -31,20 +32,21 @@ SketchTiming time_host_sketch(const SketchSpec& spec, std::int64_t m, std::int64
       a[i * n + j] = static_cast<float>(static_cast<std::int32_t>(state)) * 0x1p-31F;
     }
   }
-  HostBuffer scratch(host::sketch_workspace_bytes(spec, n, 0, threads));
-  HostBuffer out(spec.d * n * 4);
-  const host::SketchWorkspace workspace{scratch.data(), scratch.bytes(), n, 0, threads};
+  const std::vector<float> b(static_cast<std::size_t>(m * r), 1.0F);
+  HostBuffer scratch(host::sketch_workspace_bytes(spec, n, r, threads));
+  HostBuffer out(spec.d * (n + r) * 4);
+  const host::SketchWorkspace workspace{scratch.data(), scratch.bytes(), n, r, threads};
   const SlabView slab{a, m, n, n, ElementType::kFloat32, 0};
-  const SlabView none{nullptr, m, 0, 0, ElementType::kFloat32, 0};
+  const SlabView b_slab{b.data(), m, r, r, ElementType::kFloat32, 0};
 
   std::vector<double> floors, sketches;
   volatile float sink = 0;
   for (int repeat = 0; repeat <= repeats; ++repeat) {  // interleaved, so that both see the same neighbours
     const double floor = seconds_of([&] { sink = static_cast<float>(host::read_pass(slab, threads)); });
     const double sketch = seconds_of([&] {
-      host::sketch_begin(spec, n, 0, workspace);
-      host::sketch_add(spec, slab, none, workspace);
-      host::sketch_end(spec, workspace, {reinterpret_cast<float*>(out.data()), spec.d, n, n});
+      host::sketch_begin(spec, n, r, workspace);
+      host::sketch_add(spec, slab, b_slab, workspace);
+      host::sketch_end(spec, workspace, {reinterpret_cast<float*>(out.data()), spec.d, n + r, n + r});
     });
     if (repeat == 0) continue;  // first touch
     floors.push_back(floor);

@@ -254,6 +254,9 @@ void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options) {
       app, "--kernel", options.kernel,
       {{"auto", KernelChoice::kAuto}, {"strip", KernelChoice::kStrip}, {"scatter", KernelChoice::kScatter}},
       "GPU kernels auto, strip, scatter: a list (default: auto)");
+  app.add_option("--rhs", options.rhs, "columns of b that are sketched along; the floor stays that of A")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1024));
   app.add_option("--repeats", options.repeats, "timed runs of each shape; the median counts")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));

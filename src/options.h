@@ -96,6 +96,7 @@ struct BenchSketchOptions {
   std::vector<SketchHash> hash = {SketchHash::kPermuted};
   std::vector<SketchPrecision> precision = {SketchPrecision::kFp32};
   std::vector<KernelChoice> kernel = {KernelChoice::kAuto};
+  std::int64_t rhs = 0;
   int repeats = 5;
   RunOptions run;
 };

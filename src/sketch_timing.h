@@ -12,7 +12,8 @@
 
 namespace tallsketch {
 
-/// Seconds, medians over the repeats of one run. The floor is a read-only pass over the same A by the same hardware.
+/// Seconds, medians over the repeats of one run. The floor is a read-only pass over the same A by the same hardware; b, where
+/// there is one, counts in the sketch and not in the floor.
 struct SketchTiming {
   double floor = 0;
   double complete = 0;                      // map + clearing + application
@@ -26,10 +27,15 @@ inline double median(std::vector<double> values) {
   return *middle;
 }
 
-/// A (m, n) FP32 in host memory, `threads` threads.
-SketchTiming time_host_sketch(const SketchSpec& spec, std::int64_t m, std::int64_t n, int repeats, int threads);
+/// A made-up problem: A (m, n) and b (m, r) in FP32.
+struct TimedShape {
+  std::int64_t m = 0, n = 0, r = 0;
+};
 
-/// A (m, n) FP32 in memory of the current device. Errors: kUsage when the strip engine is asked for what it cannot do.
-SketchTiming time_cuda_sketch(const SketchSpec& spec, std::int64_t m, std::int64_t n, int repeats, KernelChoice kernel);
+/// In host memory, `threads` threads.
+SketchTiming time_host_sketch(const SketchSpec& spec, const TimedShape& shape, int repeats, int threads);
+
+/// In memory of the current device. Errors: kUsage when the strip engine is asked for what it cannot do.
+SketchTiming time_cuda_sketch(const SketchSpec& spec, const TimedShape& shape, int repeats, KernelChoice kernel);
 
 }  // namespace tallsketch
