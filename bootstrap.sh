@@ -145,37 +145,37 @@ with_mpi_environment() {
     OMP_NUM_THREADS=$((threads > 0 ? threads : 1)) "$@"
 }
 
-on_ranks() {
+on_two_ranks() {
   local mpirun
   mpirun=$(sed -n 's/^MPIEXEC_EXECUTABLE:[A-Z]*=//p' build/host/CMakeCache.txt)
-  echo "\$ mpirun -n $ranks tallsketch $*"
-  with_mpi_environment "$mpirun" -n "$ranks" "$program" "$@"
+  echo "\$ mpirun -n 2 tallsketch $*"
+  with_mpi_environment "$mpirun" -n 2 "$program" "$@"
 }
 
 demo() {
-  local backend=host folder=build/demo ranks=2
+  local backend=host folder=build/demo shared_gpu=()
   build_all tallsketch
   program=build/host/tallsketch
   if ((cuda_built)) && have_gpu; then
     program=build/cuda/tallsketch
     backend=cuda
-    # One rank a GPU: NCCL refuses to share one.
-    (($(nvidia-smi -L 2>/dev/null | grep -c '^GPU') >= 2)) || ranks=1
+    # NCCL wants a GPU for every rank; two ranks that share one reduce by MPI.
+    (($(nvidia-smi -L 2>/dev/null | grep -c '^GPU') >= 2)) || shared_gpu=(--comm mpi)
   fi
   rm -rf "$folder"
   mkdir -p "$folder"
 
   say "Real data, $backend backend: arrival delays of flights (data/README.md)"
-  echo "What you see: the delays fitted by least squares, from a random sketch of all rows with d = 64 n rows. With fewer"
-  echo "(--oversample 2, the default) the fit is nearly as good, but single coefficients are not; the log says so."
-  on_ranks solve data/flights_january.h5 --method sketch-solve --oversample 64 \
+  echo "What you see: the delays fitted by least squares, from one random sketch of all rows (d = 64 n). The log says how good"
+  echo "the fit is, and how far single coefficients may be off: these columns are nearly dependent."
+  on_two_ranks solve data/flights_january.h5 --method sketch-solve --oversample 64 "${shared_gpu[@]}" \
     -o "$folder/flights.x.h5" --report "$folder/flights.report.json"
   echo "x: $folder/flights.x.h5   report: $folder/flights.report.json"
 
   say "Generated data, $backend backend: 400000 x 64"
   echo "What you see: the ranks write a random problem to one file, then read it and solve it the same way."
-  on_ranks generate "$folder/generated.h5" --rows 400000 --cols 64
-  on_ranks solve "$folder/generated.h5" --method sketch-solve \
+  on_two_ranks generate "$folder/generated.h5" --rows 400000 --cols 64
+  on_two_ranks solve "$folder/generated.h5" --method sketch-solve "${shared_gpu[@]}" \
     -o "$folder/generated.x.h5" --report "$folder/generated.report.json"
   rm -f "$folder/generated.h5"  # 100 MB
   echo "x: $folder/generated.x.h5   report: $folder/generated.report.json"
