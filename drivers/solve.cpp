@@ -73,12 +73,12 @@ void tell_outcome(const Report& report, const PhaseTimer& timer, const std::stri
                             output));
   const auto freedom = static_cast<double>(report.sketch->d - report.shape->n);
   progress.line(fmt::format(
-      "residual: ||A x - b|| about {:.3g}{}, {:.3g} of ||b|| (give or take {:.0f} %); expected {:.0f} % above "
+      "residual: ||A x - b|| about {:.3g}{}, {:.3g} of ||b|| (standard deviation {:.0f} %); expected {:.0f} % above "
       "the least residual",
       *s.residual_norm, report.shape->r == 1 ? "" : " over all columns", *s.relative_residual, 100 / std::sqrt(freedom),
       100 * *s.residual_excess_estimate));
   if (s.x_error_estimate) {
-    progress.line(fmt::format("x against the least-squares x: expected to differ by about {:.2g} of its norm",
+    progress.line(fmt::format("x against the least-squares x: expected to differ by about {:.2g} of the norm of this x",
                               *s.x_error_estimate));
   }
   progress.line(fmt::format("condition of A with scaled columns about {:.3g}, matrix rank {} of {}",

@@ -62,6 +62,11 @@ std::string check_finite(const std::string& text) {
   return std::isfinite(std::strtod(text.c_str(), &end)) ? "" : "'" + text + "' is not a finite number";
 }
 
+/// CLI11 alone would take a unit without a number for one of it.
+std::string check_begins_with_digit(const std::string& text) {
+  return !text.empty() && text[0] >= '0' && text[0] <= '9' ? "" : "'" + text + "' does not begin with a number";
+}
+
 /// Why a text is no d / n; empty if it is one.
 std::string check_oversample(const std::string& text) {
   if (text == "auto") return "";
@@ -144,10 +149,12 @@ void add_run_options(CLI::App& app, RunOptions& options) {
       ->transform(size_value())
       ->capture_default_str()
       ->type_name("N");
-  app.add_option("--timeout", options.timeout,
-                 "a stage without progress for so long ends the job with code 8; 0: never")
+  app.add_option(
+         "--timeout", options.timeout,
+         "a stage that outlasts its estimate (three times) by so long without progress ends the job, code 8; 0: never")
       ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}},
                                         CLI::AsNumberWithUnit::CASE_INSENSITIVE, "s"))
+      ->transform(CLI::Validator([](std::string& text) { return check_begins_with_digit(text); }, ""))
       ->check(CLI::Range(0.0, 1e9))
       ->capture_default_str()
       ->type_name("TIME[s|m|h]");
