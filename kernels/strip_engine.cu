@@ -395,10 +395,6 @@ cudaError_t launch(const CUtensorMap& map, const StripShape& shape, cudaStream_t
   return cudaLaunchKernelEx(&config, strip_kernel<W, kTails>, map, shape);
 }
 
-}  // namespace
-
-namespace {
-
 StripShape make_shape(const SketchSpec& spec, const StripPlan& plan, const SlabView& slab, const void* table,
                       TileRange tiles, const StripGrid& grid, float* partials) {
   StripShape shape{};

@@ -73,13 +73,13 @@ std::string column_list(const std::vector<std::int64_t>& columns) {
 }
 
 void require_full_rank(const ReducedSolution& solution, std::int64_t n) {
+  const bool one = solution.dependent.size() == 1;
   require(solution.rank == n, ErrorKind::kRankDeficient,
-          fmt::format("A has numerical rank {} of {} at the precision of an FP32 sketch (float64 data too); column{} "
-                      "{} (0-based) {} zero or "
-                      "depend{} on earlier ones; leave {} out",
-                      solution.rank, n, solution.dependent.size() == 1 ? "" : "s", column_list(solution.dependent),
-                      solution.dependent.size() == 1 ? "is" : "are", solution.dependent.size() == 1 ? "s" : "",
-                      solution.dependent.size() == 1 ? "it" : "them"));
+          fmt::format("A has numerical rank {} of {} at the precision of an FP32 sketch (float64 data too); {} {} "
+                      "(0-based) {}; leave {} out",
+                      solution.rank, n, one ? "column" : "columns", column_list(solution.dependent),
+                      one ? "is zero or depends on earlier ones" : "are zero or depend on earlier ones",
+                      one ? "it" : "them"));
 }
 
 /// Residual figures that the sketch alone can give. With r* the best residual: the sketched minimum is about
