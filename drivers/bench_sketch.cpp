@@ -10,7 +10,7 @@
 #include "src/backend.h"
 #include "src/communicator.h"
 #include "src/error.h"
-#include "src/plan.h"
+#include "src/sketch_identity.h"
 #include "src/version.h"
 #include "src/watchdog.h"
 

@@ -9,6 +9,7 @@
 #include "src/communicator.h"
 #include "src/hdf5_source.h"
 #include "src/plan.h"
+#include "src/sketch_identity.h"
 #include "src/progress.h"
 #include "src/text.h"
 #include "src/watchdog.h"
@@ -39,8 +40,7 @@ int run_inspect(const InspectOptions& options, const Communicator& comm) {
                        bytes_text(shape.m * shape.a_row_bytes())));
   out.line(fmt::format("b:       {} {} x {}", info.b_name, shape.m, shape.r));
   out.line(fmt::format("reading: {}", info.io_mode));
-  out.line(fmt::format("sketch:  sparsestack, {} hash, d = {}, zeta = {}, batches of {} rows", to_word(spec.hash),
-                       spec.d, spec.zeta, spec.batch_rows));
+  out.line(fmt::format("sketch:  {}, batches of {} rows", describe(spec), spec.batch_rows));
   out.line(fmt::format("backend: {}, {}, {} free for a rank", backend->name(), backend->device(),
                        bytes_text(limits.memory_bytes)));
   for (const std::string& warning : info.warnings) out.line("warning: " + warning);

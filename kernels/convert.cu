@@ -2,6 +2,7 @@
 #include "kernels/launch_shape.h"
 #include "kernels/sketch_cuda.h"
 
+#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 namespace tallsketch::cuda {
@@ -13,6 +14,7 @@ constexpr int kThreads = 256;
 __device__ float widened(float value) { return value; }
 __device__ float widened(double value) { return __double2float_rn(value); }
 __device__ float widened(__half value) { return __half2float(value); }
+__device__ float widened(__nv_bfloat16 value) { return __bfloat162float(value); }
 
 template <class T>
 __global__ void convert_kernel(const T* __restrict__ in, std::int64_t rows, std::int64_t cols, std::int64_t pitch,
@@ -53,6 +55,7 @@ cudaError_t convert_to_float(const SlabView& in, float* out, std::int64_t out_pi
     case ElementType::kFloat32: return convert<float>(in, out, out_pitch, stream);
     case ElementType::kFloat64: return convert<double>(in, out, out_pitch, stream);
     case ElementType::kFloat16: return convert<__half>(in, out, out_pitch, stream);
+    case ElementType::kBfloat16: return convert<__nv_bfloat16>(in, out, out_pitch, stream);
   }
   return cudaErrorInvalidValue;
 }

@@ -107,7 +107,7 @@ void place_in_sketch(const std::uint32_t* __restrict signs, std::int64_t rows, s
 }  // namespace
 
 std::int64_t table_batch_rows(const SketchSpec& spec) {
-  return spec.hash == SketchHash::kPermuted ? spec.batch_rows : batch_rows_for(spec.d, spec.zeta);
+  return spec.hash == SketchHash::kPermuted ? spec.batch_rows : batch_rows_for(spec);
 }
 
 std::int64_t rows_per_bucket(const SketchSpec& spec) {

@@ -18,6 +18,10 @@ enum class DrawPurpose : std::uint32_t {
   kMatrixEntries = 3,
   kNoise = 4,
   kVectors = 5,
+  kShuffle = 6,
+  kWiring = 7,
+  kRounding = 8,
+  kSampledRows = 9,
 };
 
 /// 128 random bits.

@@ -42,7 +42,7 @@ namespace tallsketch::cuda {
                                        const float* factor, const SketchView<std::uint16_t>& sketch,
                                        cudaStream_t stream);
 
-/// out(k, j) = float(in(k, j)) for FP16, FP32 or FP64 input, rounded to nearest; columns [cols, out_pitch) become 0.
+/// out(k, j) = float(in(k, j)) for FP16, BF16, FP32 or FP64 input, rounded to nearest; columns [cols, out_pitch) become 0.
 /// out  out (rows, cols) row-major device FP32
 [[nodiscard]] cudaError_t convert_to_float(const SlabView& in, float* out, std::int64_t out_pitch, cudaStream_t stream);
 

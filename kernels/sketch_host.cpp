@@ -204,9 +204,12 @@ void pack_rows(const SlabView& slab, std::int64_t row, std::int64_t rows, std::i
     } else if (slab.type == ElementType::kFloat64) {
       const double* from = static_cast<const double*>(slab.data) + at;
       for (std::int64_t j = 0; j < columns; ++j) to[j] = static_cast<float>(from[j]);
-    } else {
+    } else if (slab.type == ElementType::kFloat16) {
       const std::uint16_t* from = static_cast<const std::uint16_t*>(slab.data) + at;
       for (std::int64_t j = 0; j < columns; ++j) to[j] = half_to_float(from[j]);
+    } else {
+      const std::uint16_t* from = static_cast<const std::uint16_t*>(slab.data) + at;
+      for (std::int64_t j = 0; j < columns; ++j) to[j] = bfloat16_to_float(from[j]);
     }
   }
 }

@@ -29,8 +29,8 @@ std::int64_t sketch_workspace_bytes(const SketchSpec& spec, std::int64_t n, std:
 void sketch_begin(const SketchSpec& spec, std::int64_t n, std::int64_t r, SketchWorkspace workspace);
 
 /// Adds S * [a | b] of these rows, without the factor 1 / sqrt(zeta).
-/// a          in (rows, n) row-major host FP16, FP32 or FP64
-/// b          in (rows, r) row-major host FP16, FP32 or FP64; same rows and first_row as a; ignored if r = 0
+/// a          in (rows, n) row-major host FP16, BF16, FP32 or FP64
+/// b          in (rows, r) row-major host FP16, BF16, FP32 or FP64; same rows and first_row as a; ignored if r = 0
 /// workspace  in/out
 /// Limits: entries are rounded to FP32 one by one, then added in FP32
 /// Order: fixed by the spec, the shapes and the chunks, never by the number of threads

@@ -2,6 +2,8 @@
 // (seed, global row, block) -> (bucket, sign), and for the permuted hash also (batch, block, bucket) -> rows.
 // Used by host and device kernels, by the tests' dense oracle, by nothing else. Needs a valid SketchSpec.
 //
+// BlockPerm-SJLT: block_perm.h.
+//
 // SparseStack, d rows in zeta blocks: row i of A goes, in every block, to one bucket with sign +-1; the value is
 // sign / sqrt(zeta), and the factor 1 / sqrt(zeta) is applied once, when the sketch is finished.
 // Source: Camano et al., arXiv 2508.21189; the permuted hash: docs/decisions/0003.
@@ -9,6 +11,7 @@
 
 #include <cstdint>
 
+#include "kernels/block_perm.h"
 #include "kernels/host_device.h"
 #include "kernels/keyed_bijection.h"
 #include "kernels/philox.h"
@@ -28,9 +31,11 @@ TALLSKETCH_HOST_DEVICE std::int64_t block_size(const SketchSpec& spec, std::int3
   return spec.d / spec.zeta + (block < spec.d % spec.zeta ? 1 : 0);
 }
 
-/// T, the rows of a batch: a function of (d, zeta) alone, and part of the sketch's identity.
-TALLSKETCH_HOST_DEVICE std::int64_t batch_rows_for(std::int64_t d, std::int32_t zeta) {
-  const std::int64_t size = d / zeta;
+/// T, the rows of a batch. SparseStack: a function of (d, zeta) alone; BlockPerm: of d, B_r, kappa, s and the kind of
+/// input blocks. Part of the sketch's identity.
+inline std::int64_t batch_rows_for(const SketchSpec& spec) {
+  if (spec.family == SketchFamily::kBlockPerm) return block_perm_batch_rows(spec);
+  const std::int64_t size = spec.d / spec.zeta;
   return size >= 512 ? size : size * (512 / size);
 }
 
@@ -122,9 +127,19 @@ struct SketchEntry {
   bool negative;
 };
 
-/// The rule itself. row: global row of A, >= 0. block: 0 <= block < zeta.
+/// The rule itself. row: global row of A, >= 0 (below total_rows for contiguous input blocks). block: 0 <= block < zeta;
+/// for BlockPerm, block = l * s + u.
 TALLSKETCH_HOST_DEVICE SketchEntry sketch_entry(const SketchSpec& spec, std::int64_t row, std::int32_t block) {
   std::uint32_t bucket = 0;
+  if (spec.family == SketchFamily::kBlockPerm) {
+    const DealtRow dealt = dealt_row(spec, row, block);
+    if (spec.hash == SketchHash::kPermuted) {
+      bucket = shuffled_place(spec, row / spec.batch_rows, dealt.group, dealt.element) / deal_rows_per_bucket(spec);
+    } else {
+      bucket = independent_bucket(independent_words(spec, row, block), block, group_buckets(spec));
+    }
+    return {dealt.group * group_buckets(spec) + bucket, is_negative(spec, row, block)};
+  }
   if (spec.hash == SketchHash::kPermuted) {
     const BatchDeal deal = make_batch_deal(spec, row / spec.batch_rows, block);
     bucket = bucket_of_position(deal, static_cast<std::uint32_t>(row % spec.batch_rows));

@@ -5,7 +5,7 @@
 
 namespace tallsketch {
 
-enum class ElementType : std::int32_t { kFloat32 = 0, kFloat64 = 1, kFloat16 = 2 };
+enum class ElementType : std::int32_t { kFloat32 = 0, kFloat64 = 1, kFloat16 = 2, kBfloat16 = 3 };
 
 constexpr std::int64_t element_size(ElementType type) {
   return type == ElementType::kFloat64 ? 8 : type == ElementType::kFloat32 ? 4 : 2;

@@ -68,6 +68,9 @@ NonFinite find_outside(const void* data, ElementType type, RowRange rows, std::i
     case ElementType::kFloat16:
       return scan(static_cast<const std::uint16_t*>(data), rows, cols, pass,
                   [](std::uint16_t v) { return double{half_to_float(v)}; });
+    case ElementType::kBfloat16:
+      return scan(static_cast<const std::uint16_t*>(data), rows, cols, pass,
+                  [](std::uint16_t v) { return double{bfloat16_to_float(v)}; });
   }
   return {};
 }

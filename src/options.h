@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,7 +40,11 @@ struct SketchOptions {
   SketchHash hash = SketchHash::kPermuted;
   SketchPrecision precision = SketchPrecision::kFp32;
   ScalingChoice scaling = ScalingChoice::kAuto;
-  int zeta = 4;
+  // Of one family each; make_sketch_spec knows the defaults, and refuses those of the other family.
+  std::optional<int> zeta;
+  std::optional<int> kappa, block_nnz;
+  std::optional<std::int64_t> block_rows;
+  std::optional<InputBlocks> input_blocks;
   double oversample = 0;         // d / n; 0: auto
   std::int64_t sketch_rows = 0;  // d; 0: from oversample
   std::uint64_t seed = 0;
@@ -115,6 +120,7 @@ void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options);
 const char* to_word(SketchHash hash);
 const char* to_word(SketchPrecision precision);
 const char* to_word(SketchFamily family);
+const char* to_word(InputBlocks blocks);
 const char* to_word(KernelChoice kernel);
 const char* to_word(ScalingChoice scaling);
 

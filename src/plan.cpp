@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "kernels/rounding.h"
-#include "kernels/sketch_rule.h"
 #include "src/error.h"
 #include "src/text.h"
 
@@ -14,48 +13,12 @@ namespace tallsketch {
 
 namespace {
 
-/// d is rounded up so that every block has a multiple of this many buckets: the tile heights that kernels like.
-constexpr std::int64_t kBucketGranule = 16;
-
 /// A chunk is about this large: big enough to hide the latency of a read, small enough to stay out of the way.
 constexpr std::int64_t kChunkBytes = std::int64_t{64} << 20;
 
 }  // namespace
 
 const char* to_word(Residency residency) { return residency == Residency::kDevice ? "device" : "file"; }
-
-SketchSpec make_sketch_spec(const ProblemShape& shape, const SketchOptions& options) {
-  SketchSpec spec;
-  spec.hash = options.hash;
-  spec.precision = options.precision;
-  spec.zeta = options.zeta;
-  spec.seed = options.seed;
-  if (options.sketch_rows > 0) {
-    spec.d = options.sketch_rows;
-    require(spec.hash != SketchHash::kPermuted || spec.d % spec.zeta == 0, ErrorKind::kUsage,
-            fmt::format("--sketch-rows {} is not a multiple of zeta = {}, which --hash permuted needs; use {} or "
-                        "--hash independent",
-                        spec.d, spec.zeta, round_up(spec.d, spec.zeta)));
-    require(spec.d >= spec.zeta, ErrorKind::kUsage,
-            fmt::format("--sketch-rows {} is below zeta = {}: every block needs a row", spec.d, spec.zeta));
-  } else {
-    constexpr double kAutoRatio = 2.0;  // sketch-solve; `refine` will choose by its cost model
-    const double ratio = options.oversample > 0 ? options.oversample : kAutoRatio;
-    const double rows = std::ceil(ratio * static_cast<double>(shape.n));
-    require(rows <= static_cast<double>(kMaxSketchRows), ErrorKind::kUsage,
-            fmt::format("--oversample {} with n = {} asks for {} sketch rows; at most {} are possible", ratio, shape.n,
-                        rows, kMaxSketchRows));
-    spec.d = round_up(static_cast<std::int64_t>(rows), kBucketGranule * spec.zeta);
-  }
-  require(spec.d > shape.n, ErrorKind::kUsage,
-          fmt::format("the sketch has d = {} rows for n = {} columns; d must exceed n (--oversample above 1, or "
-                      "--sketch-rows {} and more)",
-                      spec.d, shape.n, round_up(shape.n + 1, spec.zeta)));
-  require(spec.d <= kMaxSketchRows, ErrorKind::kUsage,
-          fmt::format("d = {} sketch rows; at most {} are possible", spec.d, kMaxSketchRows));
-  spec.batch_rows = batch_rows_for(spec.d, spec.zeta);
-  return spec;
-}
 
 std::vector<RowRange> split_rows(std::int64_t m, std::int64_t batch_rows, int ranks) {
   const std::int64_t batches = divide_up(m, batch_rows);

@@ -41,9 +41,6 @@ struct PlanLimits {
   std::function<std::int64_t(std::int64_t rows)> scratch_bytes = [](std::int64_t) { return 0; };  // for chunks of rows
 };
 
-/// The sketch that the options ask for. Errors: kUsage for d <= n, a d that zeta does not divide, or sizes out of range.
-SketchSpec make_sketch_spec(const ProblemShape& shape, const SketchOptions& options);
-
 /// Rows of every rank: whole batches of T rows, spread as evenly as they go, in rank order; covers [0, m) once.
 std::vector<RowRange> split_rows(std::int64_t m, std::int64_t batch_rows, int ranks);
 

@@ -37,8 +37,15 @@ Json problem_json(const Report& report) {
 Json sketch_json(const Report& report) {
   if (!report.sketch) return nullptr;
   const SketchSpec& spec = *report.sketch;
-  return {{"family", to_word(spec.family)}, {"hash", to_word(spec.hash)}, {"d", spec.d}, {"zeta", spec.zeta},
-          {"batch_rows", spec.batch_rows},  {"seed", spec.seed}};
+  Json sketch = {{"family", to_word(spec.family)}, {"hash", to_word(spec.hash)}, {"d", spec.d}, {"zeta", spec.zeta},
+                 {"batch_rows", spec.batch_rows},  {"seed", spec.seed}};
+  if (spec.family == SketchFamily::kBlockPerm) {
+    sketch["kappa"] = spec.kappa;
+    sketch["block_nnz"] = spec.block_nnz;
+    sketch["block_rows"] = spec.block_rows;
+    sketch["input_blocks"] = to_word(spec.input_blocks);
+  }
+  return sketch;
 }
 
 Json precision_json(const Report& report) {

@@ -11,6 +11,7 @@
 #include "src/progress.h"
 #include "src/reduced_solver.h"
 #include "src/row_pass.h"
+#include "src/sketch_identity.h"
 #include "src/watchdog.h"
 
 namespace tallsketch {
@@ -113,8 +114,7 @@ std::vector<double> solve(const SketchOptions& options, std::uint64_t chunk_rows
   const Plan plan = plan_together(options, chunk_rows, source, backend, context, report);
   const SketchSpec& spec = *report.sketch;
   const SketchJob job{spec, shape, plan, plan.rank_rows[static_cast<std::size_t>(comm.rank())], options.scaling};
-  context.progress.line(fmt::format("sketch: sparsestack, {} hash, d = {}, zeta = {}, {}, seed {}", to_word(spec.hash),
-                                    spec.d, spec.zeta, to_word(spec.precision), spec.seed));
+  context.progress.line(fmt::format("sketch: {}, {}, seed {}", describe(spec), to_word(spec.precision), spec.seed));
   context.progress.line("plan: " + describe(plan));
 
   // One pass: every rank adds S_p [A_p | b_p] of its rows to its own sketch.

@@ -20,6 +20,7 @@ const char* to_word(ElementType type) {
     case ElementType::kFloat64: return "float64";
     case ElementType::kFloat32: return "float32";
     case ElementType::kFloat16: return "float16";
+    case ElementType::kBfloat16: return "bfloat16";
   }
   return "unknown";
 }

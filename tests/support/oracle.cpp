@@ -13,6 +13,7 @@ double element_of(const SlabView& slab, std::int64_t k, std::int64_t j) {
     case ElementType::kFloat32: return static_cast<double>(static_cast<const float*>(slab.data)[at]);
     case ElementType::kFloat64: return static_cast<const double*>(slab.data)[at];
     case ElementType::kFloat16: return half_to_double(static_cast<const std::uint16_t*>(slab.data)[at]);
+    case ElementType::kBfloat16: return bfloat16_to_double(static_cast<const std::uint16_t*>(slab.data)[at]);
   }
   return 0.0;
 }

@@ -45,7 +45,7 @@ TEST_CASE("Defaults of solve are those of the contract") {
   CHECK(options.input.files == std::vector<std::string>{"f.h5"});
   CHECK(options.input.a == "/A");
   CHECK(options.input.b == "/b");
-  CHECK(options.sketch.zeta == 4);
+  CHECK(!options.sketch.zeta);
   CHECK(options.sketch.hash == SketchHash::kPermuted);
   CHECK(options.sketch.precision == SketchPrecision::kFp32);
   CHECK(options.sketch.oversample == 0);  // auto

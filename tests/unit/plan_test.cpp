@@ -7,6 +7,7 @@
 #include "kernels/sketch_rule.h"
 #include "src/error.h"
 #include "src/plan.h"
+#include "src/sketch_identity.h"
 #include "src/row_pass.h"
 #include "src/text.h"
 #include "tests/support/catch.h"
@@ -111,7 +112,7 @@ TEST_CASE("d follows from the oversampling, rounded up to 16 zeta, with auto for
   CHECK(make_sketch_spec(shape, with_oversample(2, 1)).d == 208);
   CHECK(make_sketch_spec(shape, with_oversample(1.01, 9)).d == 144);
   const SketchSpec spec = make_sketch_spec(shape, {});
-  CHECK(spec.batch_rows == batch_rows_for(256, 4));
+  CHECK(spec.batch_rows == 512);
   CHECK(spec.zeta == 4);
   CHECK(spec.hash == SketchHash::kPermuted);
 }

@@ -178,14 +178,14 @@ TEST_CASE("the batch length is the table of (d, zeta) that belongs to a sketch's
                                    {2036, 4, 509},  {2044, 4, 511},  {2052, 4, 513},  {1 << 30, 1, 1 << 30}};
   for (const Case& c : table) {
     INFO("d " << c.d << " zeta " << c.zeta);
-    CHECK(batch_rows_for(c.d, c.zeta) == c.batch_rows);
+    CHECK(make_spec(SketchHash::kPermuted, c.d, c.zeta).batch_rows == c.batch_rows);
   }
   int wrong = 0;
   for (std::int64_t size = 1; size <= 3000; ++size) {
     const std::int64_t expected = size * std::max<std::int64_t>(1, 512 / size);  // sketches.md
     for (const std::int32_t zeta : {1, 4, 16}) {
       for (const std::int64_t rest : {std::int64_t{0}, std::int64_t{zeta} - 1}) {
-        wrong += batch_rows_for(size * zeta + rest, zeta) != expected;
+        wrong += make_spec(SketchHash::kPermuted, size * zeta + rest, zeta).batch_rows != expected;
       }
     }
   }

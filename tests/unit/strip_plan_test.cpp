@@ -24,7 +24,7 @@ TEST_CASE("The planner serves every multiple of 16 zeta up to 8192 rows, and its
       INFO("d " << d << " zeta " << zeta);
       REQUIRE(plan.served);
       const std::int64_t size = d / zeta;
-      const std::int64_t count = plan.batches_per_tile * (batch_rows_for(d, zeta) / size);
+      const std::int64_t count = plan.batches_per_tile * (spec_of(d, zeta).batch_rows / size);
       CHECK(plan.buckets * plan.cluster == d);
       CHECK(plan.parts * plan.buckets <= plan.slots());
       CHECK(plan.parts * plan.entries >= count);

@@ -1,0 +1,112 @@
+#include "src/sketch_identity.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "kernels/rounding.h"
+#include "kernels/sketch_rule.h"
+#include "src/error.h"
+
+namespace tallsketch {
+
+namespace {
+
+constexpr int kDefaultZeta = 4;
+constexpr int kDefaultBlockNnz = 2;
+constexpr std::int64_t kDefaultBlockRows = 128;
+constexpr int kDefaultKappa = 2;  // at most the number of blocks
+
+/// d is rounded up so that every block has a multiple of this many buckets: the tile heights that kernels like.
+constexpr std::int64_t kBucketGranule = 16;
+
+/// The least multiple of `granule` that is `--oversample` times n, or --sketch-rows, which must be one.
+std::int64_t sketch_rows(const ProblemShape& shape, const SketchOptions& options, std::int64_t granule) {
+  if (options.sketch_rows > 0) return options.sketch_rows;
+  constexpr double kAutoRatio = 2.0;  // sketch-solve; `refine` will choose by its cost model
+  const double ratio = options.oversample > 0 ? options.oversample : kAutoRatio;
+  const double rows = std::ceil(ratio * static_cast<double>(shape.n));
+  require(rows <= static_cast<double>(kMaxSketchRows), ErrorKind::kUsage,
+          fmt::format("--oversample {} with n = {} asks for {} sketch rows; at most {} are possible", ratio, shape.n,
+                      rows, kMaxSketchRows));
+  return round_up(static_cast<std::int64_t>(rows), granule);
+}
+
+void shape_sparse_stack(const ProblemShape& shape, const SketchOptions& options, SketchSpec& spec) {
+  require(!options.kappa && !options.block_nnz && !options.block_rows && !options.input_blocks, ErrorKind::kUsage,
+          "--kappa, --block-nnz, --block-rows and --input-blocks belong to --sketch blockperm; sparsestack has --zeta");
+  spec.zeta = options.zeta.value_or(kDefaultZeta);
+  spec.d = sketch_rows(shape, options, kBucketGranule * spec.zeta);
+  require(spec.hash != SketchHash::kPermuted || spec.d % spec.zeta == 0, ErrorKind::kUsage,
+          fmt::format("--sketch-rows {} is not a multiple of zeta = {}, which --hash permuted needs; use {} or "
+                      "--hash independent",
+                      spec.d, spec.zeta, round_up(spec.d, spec.zeta)));
+  require(spec.d >= spec.zeta, ErrorKind::kUsage,
+          fmt::format("--sketch-rows {} is below zeta = {}: every block needs a row", spec.d, spec.zeta));
+}
+
+void shape_block_perm(const ProblemShape& shape, const SketchOptions& options, SketchSpec& spec) {
+  require(!options.zeta, ErrorKind::kUsage,
+          "--zeta belongs to --sketch sparsestack; a column of a blockperm sketch has --kappa times --block-nnz nonzeros");
+  spec.block_rows = options.block_rows.value_or(kDefaultBlockRows);
+  spec.block_nnz = options.block_nnz.value_or(kDefaultBlockNnz);
+  require(spec.block_rows % spec.block_nnz == 0, ErrorKind::kUsage,
+          fmt::format("--block-nnz {} does not divide --block-rows {}: each nonzero has an equal part of a block",
+                      spec.block_nnz, spec.block_rows));
+  spec.d = sketch_rows(shape, options, spec.block_rows);
+  require(spec.d % spec.block_rows == 0, ErrorKind::kUsage,
+          fmt::format("--sketch-rows {} is not a multiple of --block-rows {}; use {}", spec.d, spec.block_rows,
+                      round_up(spec.d, spec.block_rows)));
+  const std::int64_t blocks = block_count(spec);
+  spec.kappa = options.kappa.value_or(static_cast<int>(std::min<std::int64_t>(kDefaultKappa, blocks)));
+  require(spec.kappa <= blocks, ErrorKind::kUsage,
+          fmt::format("--kappa {} exceeds the {} block{} that d = {} rows of --block-rows {} give: a block met twice "
+                      "makes the sketch too long; use --kappa {} or more sketch rows",
+                      spec.kappa, blocks, blocks == 1 ? "" : "s", spec.d, spec.block_rows, blocks));
+  spec.zeta = spec.kappa * spec.block_nnz;
+  require(spec.zeta <= kMaxZeta, ErrorKind::kUsage,
+          fmt::format("--kappa {} times --block-nnz {} gives {} nonzeros a column; at most {} are possible", spec.kappa,
+                      spec.block_nnz, spec.zeta, kMaxZeta));
+  spec.input_blocks = options.input_blocks.value_or(InputBlocks::kInterleaved);
+  if (spec.input_blocks == InputBlocks::kContiguous) spec.total_rows = shape.m;
+  spec.wiring = make_block_wiring(spec.seed, blocks);
+}
+
+}  // namespace
+
+SketchSpec make_sketch_spec(const ProblemShape& shape, const SketchOptions& options) {
+  SketchSpec spec;
+  spec.family = options.family;
+  spec.hash = options.hash;
+  spec.precision = options.precision;
+  spec.seed = options.seed;
+  if (spec.family == SketchFamily::kSparseStack) {
+    shape_sparse_stack(shape, options, spec);
+  } else {
+    shape_block_perm(shape, options, spec);
+  }
+  const std::int64_t granule = spec.family == SketchFamily::kSparseStack ? spec.zeta : spec.block_rows;
+  require(spec.d > shape.n, ErrorKind::kUsage,
+          fmt::format("the sketch has d = {} rows for n = {} columns; d must exceed n (--oversample above 1, or "
+                      "--sketch-rows {} and more)",
+                      spec.d, shape.n, round_up(shape.n + 1, granule)));
+  require(spec.d <= kMaxSketchRows, ErrorKind::kUsage,
+          fmt::format("d = {} sketch rows; at most {} are possible", spec.d, kMaxSketchRows));
+  spec.batch_rows = batch_rows_for(spec);
+  require(spec.family != SketchFamily::kBlockPerm || deal_rows(spec) <= kMaxDealRows, ErrorKind::kUsage,
+          fmt::format("--kappa {} and blocks of {} rows in {} parts deal {} rows at a time; at most {} are possible, so use "
+                      "a smaller --block-rows or a --kappa that divides {}",
+                      spec.kappa, spec.block_rows, spec.block_nnz, deal_rows(spec), kMaxDealRows, group_buckets(spec)));
+  return spec;
+}
+
+std::string describe(const SketchSpec& spec) {
+  if (spec.family == SketchFamily::kSparseStack) {
+    return fmt::format("sparsestack, {} hash, d = {}, zeta = {}", to_word(spec.hash), spec.d, spec.zeta);
+  }
+  return fmt::format("blockperm, {} hash, d = {} in {} blocks, {} input blocks, kappa = {}, s = {}", to_word(spec.hash),
+                     spec.d, block_count(spec), to_word(spec.input_blocks), spec.kappa, spec.block_nnz);
+}
+
+}  // namespace tallsketch

@@ -1,0 +1,20 @@
+// The sketch that the options ask for, and how it is told to people. Pure.
+// Called by the solver, inspect and the benchmarks before anything is planned.
+#pragma once
+
+#include <string>
+
+#include "kernels/sketch_spec.h"
+#include "src/options.h"
+#include "src/problem_shape.h"
+
+namespace tallsketch {
+
+/// The valid spec for a problem. Errors: kUsage for d <= n, sizes that do not divide each other, kappa above the number
+/// of blocks, options of the other family, or sizes out of range.
+SketchSpec make_sketch_spec(const ProblemShape& shape, const SketchOptions& options);
+
+/// "sparsestack, permuted hash, d = 2048, zeta = 4"
+std::string describe(const SketchSpec& spec);
+
+}  // namespace tallsketch
