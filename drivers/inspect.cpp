@@ -9,8 +9,8 @@
 #include "src/communicator.h"
 #include "src/hdf5_source.h"
 #include "src/plan.h"
-#include "src/sketch_identity.h"
 #include "src/progress.h"
+#include "src/sketch_identity.h"
 #include "src/text.h"
 #include "src/watchdog.h"
 

@@ -26,9 +26,7 @@ TALLSKETCH_HOST_DEVICE std::uint32_t group_buckets(const SketchSpec& spec) {
   return static_cast<std::uint32_t>(spec.block_rows / spec.block_nnz);
 }
 
-TALLSKETCH_HOST_DEVICE std::int64_t group_count(const SketchSpec& spec) {
-  return block_count(spec) * spec.block_nnz;
-}
+TALLSKETCH_HOST_DEVICE std::int64_t group_count(const SketchSpec& spec) { return block_count(spec) * spec.block_nnz; }
 
 /// Rows of a batch that one shuffle deals. Interleaved: those of all kappa neighbours; contiguous: the whole batch.
 TALLSKETCH_HOST_DEVICE std::uint32_t deal_rows(const SketchSpec& spec) {
@@ -63,8 +61,7 @@ inline BlockWiring make_block_wiring(std::uint64_t seed, std::int64_t blocks) {
   }
   const RandomWords words = random_words(seed, 0, DrawPurpose::kWiring, 0);
   BlockWiring wiring;
-  wiring.multiplier =
-      (1 + step * bounded(word_pair(words, 0), static_cast<std::uint32_t>(blocks / step))) % blocks;
+  wiring.multiplier = (1 + step * bounded(word_pair(words, 0), static_cast<std::uint32_t>(blocks / step))) % blocks;
   for (std::uint32_t draw = 1;; ++draw) {
     const RandomWords again = random_words(seed, 0, DrawPurpose::kWiring, draw);
     wiring.offset = bounded(word_pair(again, 0), static_cast<std::uint32_t>(blocks));
@@ -116,8 +113,8 @@ TALLSKETCH_HOST_DEVICE DealtRow dealt_row(const SketchSpec& spec, std::int64_t r
   const auto position = static_cast<std::uint32_t>(row % spec.batch_rows);
   if (spec.input_blocks == InputBlocks::kContiguous) return {group, position};
   const auto blocks = static_cast<std::uint32_t>(block_count(spec));
-  return {group, static_cast<std::uint32_t>(l) * static_cast<std::uint32_t>(spec.batch_rows / blocks) +
-                     position / blocks};
+  return {group,
+          static_cast<std::uint32_t>(l) * static_cast<std::uint32_t>(spec.batch_rows / blocks) + position / blocks};
 }
 
 // The shuffle of Fisher and Yates (Knuth, The Art of Computer Programming 3.4.2, algorithm P): for j = D - 1 ... 1,

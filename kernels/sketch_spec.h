@@ -37,11 +37,11 @@ struct SketchSpec {
   std::uint64_t seed = 0;
   // BlockPerm only.
   InputBlocks input_blocks = InputBlocks::kInterleaved;
-  std::int32_t kappa = 0;        // output blocks that an input block feeds
-  std::int32_t block_nnz = 0;    // s: nonzeros in each of them
-  std::int64_t block_rows = 0;   // B_r: sketch rows of an output block
-  std::int64_t total_rows = 0;   // m, with contiguous input blocks; otherwise 0: m is no part of the identity
-  BlockWiring wiring;            // make_block_wiring(seed, d / block_rows)
+  std::int32_t kappa = 0;       // output blocks that an input block feeds
+  std::int32_t block_nnz = 0;   // s: nonzeros in each of them
+  std::int64_t block_rows = 0;  // B_r: sketch rows of an output block
+  std::int64_t total_rows = 0;  // m, with contiguous input blocks; otherwise 0: m is no part of the identity
+  BlockWiring wiring;           // make_block_wiring(seed, d / block_rows)
 };
 
 /// Limits of a legal spec; validated once, in make_sketch_spec.

@@ -70,8 +70,8 @@ StripPlan make_strip_plan(const SketchSpec& spec, std::int64_t n, const DeviceLi
   StripPlan plan;
   const std::int64_t size = spec.d / spec.zeta;
   const bool fixed_counts = spec.hash == SketchHash::kPermuted;
-  if (spec.family != SketchFamily::kSparseStack || spec.precision != SketchPrecision::kFp32 || spec.zeta > kMaxStripZeta || spec.d > kMaxStripRows ||
-      (fixed_counts && spec.batch_rows % size != 0)) {
+  if (spec.family != SketchFamily::kSparseStack || spec.precision != SketchPrecision::kFp32 ||
+      spec.zeta > kMaxStripZeta || spec.d > kMaxStripRows || (fixed_counts && spec.batch_rows % size != 0)) {
     return plan;
   }
   // The widest strip whose accumulators fit two CTAs, because wide strips read whole cache lines; one CTA where that is

@@ -116,11 +116,13 @@ void add_input_options(CLI::App& app, InputOptions& options) {
 }
 
 void add_sketch_options(CLI::App& app, SketchOptions& options) {
-  add_choice<SketchFamily>(app, "--sketch", options.family, {{"sparsestack", SketchFamily::kSparseStack}, {"blockperm", SketchFamily::kBlockPerm}},
+  add_choice<SketchFamily>(app, "--sketch", options.family,
+                           {{"sparsestack", SketchFamily::kSparseStack}, {"blockperm", SketchFamily::kBlockPerm}},
                            "sketch family");
   app.add_option("--zeta", options.zeta, "sparsestack: nonzeros of S in every column (default: 4)")
       ->check(CLI::Range(1, kMaxZeta));
-  app.add_option("--kappa", options.kappa, "blockperm: blocks of the sketch that every row goes to (default: 2, or the number of blocks)")
+  app.add_option("--kappa", options.kappa,
+                 "blockperm: blocks of the sketch that every row goes to (default: 2, or the number of blocks)")
       ->check(CLI::Range(1, kMaxZeta));
   app.add_option("--block-nnz", options.block_nnz, "blockperm: nonzeros of S in each of those blocks (default: 2)")
       ->check(CLI::Range(1, kMaxZeta));
@@ -131,7 +133,8 @@ void add_sketch_options(CLI::App& app, SketchOptions& options) {
          [&options](const std::string& text) {
            options.input_blocks = text == "contiguous" ? InputBlocks::kContiguous : InputBlocks::kInterleaved;
          },
-         "blockperm: which rows of A form a block: every M-th, or consecutive ones as in the paper (default: interleaved)")
+         "blockperm: which rows of A form a block: every M-th, or consecutive ones as in the paper (default: "
+         "interleaved)")
       ->type_name("interleaved|contiguous")
       ->check(CLI::IsMember({"interleaved", "contiguous"}));
   add_choice<SketchHash>(app, "--hash", options.hash,
@@ -144,7 +147,8 @@ void add_sketch_options(CLI::App& app, SketchOptions& options) {
              "d = R n, rounded up to a multiple of 16 zeta, or of --block-rows; auto: 2 (default: auto)")
           ->type_name("auto|R")
           ->check(check_oversample);
-  app.add_option("--sketch-rows", options.sketch_rows, "d, exactly; a multiple of zeta for the permuted hash, of --block-rows for blockperm")
+  app.add_option("--sketch-rows", options.sketch_rows,
+                 "d, exactly; a multiple of zeta for the permuted hash, of --block-rows for blockperm")
       ->check(CLI::Range(std::int64_t{1}, kMaxSketchRows))
       ->excludes(oversample)
       ->type_name("D");
@@ -287,9 +291,7 @@ void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options) {
 const char* to_word(SketchHash hash) { return hash == SketchHash::kPermuted ? "permuted" : "independent"; }
 const char* to_word(SketchPrecision precision) { return precision == SketchPrecision::kFp32 ? "fp32" : "fp16"; }
 const char* to_word(ScalingChoice scaling) { return scaling == ScalingChoice::kAuto ? "auto" : "none"; }
-const char* to_word(SketchFamily family) {
-  return family == SketchFamily::kSparseStack ? "sparsestack" : "blockperm";
-}
+const char* to_word(SketchFamily family) { return family == SketchFamily::kSparseStack ? "sparsestack" : "blockperm"; }
 const char* to_word(InputBlocks blocks) { return blocks == InputBlocks::kInterleaved ? "interleaved" : "contiguous"; }
 const char* to_word(KernelChoice kernel) {
   return kernel == KernelChoice::kAuto ? "auto" : kernel == KernelChoice::kStrip ? "strip" : "scatter";

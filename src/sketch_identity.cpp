@@ -47,8 +47,9 @@ void shape_sparse_stack(const ProblemShape& shape, const SketchOptions& options,
 }
 
 void shape_block_perm(const ProblemShape& shape, const SketchOptions& options, SketchSpec& spec) {
-  require(!options.zeta, ErrorKind::kUsage,
-          "--zeta belongs to --sketch sparsestack; a column of a blockperm sketch has --kappa times --block-nnz nonzeros");
+  require(
+      !options.zeta, ErrorKind::kUsage,
+      "--zeta belongs to --sketch sparsestack; a column of a blockperm sketch has --kappa times --block-nnz nonzeros");
   spec.block_rows = options.block_rows.value_or(kDefaultBlockRows);
   spec.block_nnz = options.block_nnz.value_or(kDefaultBlockNnz);
   require(spec.block_rows % spec.block_nnz == 0, ErrorKind::kUsage,
@@ -95,9 +96,10 @@ SketchSpec make_sketch_spec(const ProblemShape& shape, const SketchOptions& opti
           fmt::format("d = {} sketch rows; at most {} are possible", spec.d, kMaxSketchRows));
   spec.batch_rows = batch_rows_for(spec);
   require(spec.family != SketchFamily::kBlockPerm || deal_rows(spec) <= kMaxDealRows, ErrorKind::kUsage,
-          fmt::format("--kappa {} and blocks of {} rows in {} parts deal {} rows at a time; at most {} are possible, so use "
-                      "a smaller --block-rows or a --kappa that divides {}",
-                      spec.kappa, spec.block_rows, spec.block_nnz, deal_rows(spec), kMaxDealRows, group_buckets(spec)));
+          fmt::format(
+              "--kappa {} and blocks of {} rows in {} parts deal {} rows at a time; at most {} are possible, so use "
+              "a smaller --block-rows or a --kappa that divides {}",
+              spec.kappa, spec.block_rows, spec.block_nnz, deal_rows(spec), kMaxDealRows, group_buckets(spec)));
   return spec;
 }
 
