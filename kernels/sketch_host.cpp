@@ -56,7 +56,7 @@ struct Layout {
 
 Layout make_layout(const SketchSpec& spec, std::int64_t n, std::int64_t r, int threads) {
   Layout l{};
-  l.batch_rows = table_batch_rows(spec);
+  l.batch_rows = spec.batch_rows;
   l.gathered = rows_per_bucket(spec) >= kMinGathered ? rows_per_bucket(spec) : 0;
   l.strip = l.gathered > 0 ? kGatherStrip : kScatterStrip;
   l.padded_a = round_up(n, kLane);
@@ -261,12 +261,10 @@ Ahead make_ahead(const Strip& strip, const Piece& piece) {
 /// entries  out (zeta, T)
 void fill_table(const SketchSpec& spec, const Layout& l, const Piece& piece, std::uint32_t* entries,
                 std::uint32_t* scratch) {
-  for (std::int32_t t = 0; t < spec.zeta; ++t, entries += l.batch_rows) {
-    if (l.gathered > 0) {
-      fill_gather_table(spec, piece.batch, t, entries, scratch);
-    } else {
-      fill_scatter_table(spec, piece.batch, piece.lo, piece.hi, t, entries, scratch);
-    }
+  if (l.gathered > 0) {
+    fill_gather_table(spec, piece.batch, entries, scratch);
+  } else {
+    fill_scatter_table(spec, piece.batch, piece.lo, piece.hi, entries, scratch);
   }
 }
 

@@ -47,6 +47,7 @@ struct SketchSpec {
 /// Limits of a legal spec; validated once, in make_sketch_spec.
 inline constexpr std::int32_t kMaxZeta = 1024;
 inline constexpr std::int64_t kMaxSketchRows = std::int64_t{1} << 30;
-inline constexpr std::int64_t kMaxDealRows = 65536;  // BlockPerm: rows of one shuffle, 16-bit numbers
+inline constexpr std::int64_t kMaxDealRows = 65536;                      // BlockPerm: rows of one shuffle
+inline constexpr std::int64_t kMaxBatchEntries = std::int64_t{1} << 31;  // BlockPerm: T * zeta
 
 }  // namespace tallsketch

@@ -95,11 +95,14 @@ SketchSpec make_sketch_spec(const ProblemShape& shape, const SketchOptions& opti
   require(spec.d <= kMaxSketchRows, ErrorKind::kUsage,
           fmt::format("d = {} sketch rows; at most {} are possible", spec.d, kMaxSketchRows));
   spec.batch_rows = batch_rows_for(spec);
-  require(spec.family != SketchFamily::kBlockPerm || deal_rows(spec) <= kMaxDealRows, ErrorKind::kUsage,
-          fmt::format(
-              "--kappa {} and blocks of {} rows in {} parts deal {} rows at a time; at most {} are possible, so use "
-              "a smaller --block-rows or a --kappa that divides {}",
-              spec.kappa, spec.block_rows, spec.block_nnz, deal_rows(spec), kMaxDealRows, group_buckets(spec)));
+  if (spec.family == SketchFamily::kBlockPerm) {
+    require(
+        deal_rows(spec) <= kMaxDealRows && spec.batch_rows * spec.zeta <= kMaxBatchEntries, ErrorKind::kUsage,
+        fmt::format("--kappa {} and {} parts of --block-rows {} deal {} rows of a batch of {} at a time (at most {} "
+                    "are possible, and {} nonzeros a batch); use a --kappa that divides {}, or a smaller --block-rows",
+                    spec.kappa, spec.block_nnz, spec.block_rows, deal_rows(spec), spec.batch_rows, kMaxDealRows,
+                    kMaxBatchEntries, group_buckets(spec)));
+  }
   return spec;
 }
 

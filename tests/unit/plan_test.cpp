@@ -7,8 +7,8 @@
 #include "kernels/sketch_rule.h"
 #include "src/error.h"
 #include "src/plan.h"
-#include "src/sketch_identity.h"
 #include "src/row_pass.h"
+#include "src/sketch_identity.h"
 #include "src/text.h"
 #include "tests/support/catch.h"
 
