@@ -1,9 +1,10 @@
 // The entry tables of the strip engine: for every tile, CTA and slot, which rows are added to it. A keyed bijection
 // gives bucket -> row without sorting, so every entry is computed on its own. Layout of a tile's table, 16-bit entries:
 // [CTA][group][entry of a slot][slot of the group].
+#include "kernels/block_table.h"
 #include "kernels/sketch_rule.h"
 #include "kernels/strip_engine.h"
-#include "kernels/tail_table.h"
+#include "kernels/table_launchers.h"
 
 namespace tallsketch::cuda {
 
@@ -132,6 +133,7 @@ cudaError_t fill_strip_table(const SketchSpec& spec, const StripPlan& plan, Tile
                              cudaStream_t stream) {
   if (tiles.count == 0) return cudaSuccess;
   if (plan.tail_capacity > 0) return fill_tail_table(spec, plan, tiles, table, stream);
+  if (spec.family == SketchFamily::kBlockPerm) return fill_block_table(spec, plan, tiles, table, stream);
   TableShape shape{};
   shape.spec = spec;
   shape.first_tile = tiles.first;
@@ -146,7 +148,7 @@ cudaError_t fill_strip_table(const SketchSpec& spec, const StripPlan& plan, Tile
   shape.parts = plan.parts;
   shape.zero_row = plan.cluster * plan.boxes * plan.box_rows;
   shape.block_size = static_cast<std::uint32_t>(spec.d / spec.zeta);
-  shape.count = static_cast<std::uint32_t>(spec.batch_rows / (spec.d / spec.zeta));
+  shape.count = static_cast<std::uint32_t>(fixed_rows_per_bucket(spec));
   shape.sign_stride = static_cast<std::int32_t>(plan.tile_rows / 128 + 2);
   const std::size_t shared =
       static_cast<std::size_t>(kTilesPerBlock * plan.batches_per_tile * spec.zeta) * sizeof(RoundKeys) +

@@ -246,16 +246,6 @@ void deal_groups(const SketchSpec& spec, std::int64_t batch, std::int64_t lo, st
 
 }  // namespace
 
-std::int64_t rows_per_bucket(const SketchSpec& spec) {
-  if (spec.hash != SketchHash::kPermuted) return 0;
-  if (spec.family == SketchFamily::kBlockPerm) {
-    return spec.input_blocks == InputBlocks::kInterleaved ? deal_rows_per_bucket(spec) : 0;
-  }
-  if (spec.d % spec.zeta != 0) return 0;
-  const std::int64_t buckets = spec.d / spec.zeta;
-  return spec.batch_rows % buckets == 0 ? spec.batch_rows / buckets : 0;
-}
-
 std::int64_t table_scratch_words(const SketchSpec& spec) {
   if (spec.family == SketchFamily::kBlockPerm) {
     return shuffle_scratch_words(spec) + std::max<std::int64_t>(deal_rows(spec), spec.zeta * sign_words_of_batch(spec));
@@ -264,7 +254,7 @@ std::int64_t table_scratch_words(const SketchSpec& spec) {
 }
 
 void fill_gather_table(const SketchSpec& spec, std::int64_t batch, std::uint32_t* entries, std::uint32_t* scratch) {
-  assert(rows_per_bucket(spec) > 0);
+  assert(fixed_rows_per_bucket(spec) > 0);
   if (spec.family == SketchFamily::kBlockPerm) {
     gather_groups(spec, batch, entries, scratch);
     return;

@@ -11,15 +11,12 @@ namespace tallsketch::host {
 /// An entry of S: bit 31 is its sign, the other bits an index.
 inline constexpr std::uint32_t kSignBit = 0x80000000U;
 
-/// C = T / buckets where every sketch row receives exactly C of the batch's rows; otherwise 0.
-std::int64_t rows_per_bucket(const SketchSpec& spec);
-
 /// 32-bit words of scratch that each function below needs.
 std::int64_t table_scratch_words(const SketchSpec& spec);
 
-/// Gather table of a batch: sketch row k owns entries [k * C, (k + 1) * C).
+/// Gather table of a batch: sketch row k owns entries [k * C, (k + 1) * C), C = fixed_rows_per_bucket(spec).
 /// entries  out (d * C) = (zeta * T): index = position of the row in the batch
-/// Limits: rows_per_bucket(spec) > 0
+/// Limits: C > 0
 void fill_gather_table(const SketchSpec& spec, std::int64_t batch, std::uint32_t* entries, std::uint32_t* scratch);
 
 /// Scatter table of rows [lo, hi) of a batch.

@@ -41,7 +41,7 @@ constexpr std::int64_t kMaxSegments = 16;
 /// Sizes that follow from the shapes; the same in every call of one sketch.
 struct Layout {
   std::int64_t batch_rows;
-  std::int64_t gathered;          // rows_per_bucket, or 0: scatter
+  std::int64_t gathered;          // fixed_rows_per_bucket, or 0: scatter
   std::int64_t strip;             // columns of one job
   std::int64_t strips_a, strips;  // strips of a come first, then those of b
   std::int64_t padded_a, padded;  // columns, each matrix rounded up to whole registers
@@ -57,7 +57,7 @@ struct Layout {
 Layout make_layout(const SketchSpec& spec, std::int64_t n, std::int64_t r, int threads) {
   Layout l{};
   l.batch_rows = spec.batch_rows;
-  l.gathered = rows_per_bucket(spec) >= kMinGathered ? rows_per_bucket(spec) : 0;
+  l.gathered = fixed_rows_per_bucket(spec) >= kMinGathered ? fixed_rows_per_bucket(spec) : 0;
   l.strip = l.gathered > 0 ? kGatherStrip : kScatterStrip;
   l.padded_a = round_up(n, kLane);
   l.padded = l.padded_a + round_up(r, kLane);

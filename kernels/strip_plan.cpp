@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/block_table.h"
 #include "kernels/rounding.h"
 #include "kernels/sketch_rule.h"
 
@@ -33,7 +34,6 @@ std::int64_t tail_capacity_for(double mean_entries, std::int64_t dense, std::int
 
 /// Sizes of a tile, its entries and the stages, for plan.batches_per_tile and plan.tiles_per_batch.
 void lay_out_stage(const SketchSpec& spec, const DeviceLimits& limits, StripPlan& plan) {
-  const std::int64_t size = spec.d / spec.zeta;
   const std::int64_t row_bytes = std::int64_t{plan.width} * 4;
   const std::int64_t per_cta = divide_up(plan.tile_rows, plan.cluster);
   plan.boxes = static_cast<int>(divide_up(per_cta, kMaxBoxRows));
@@ -43,13 +43,14 @@ void lay_out_stage(const SketchSpec& spec, const DeviceLimits& limits, StripPlan
   plan.tile_bytes = std::int64_t{plan.cluster} * plan.boxes * plan.box_rows * row_bytes;
 
   plan.buckets = divide_up(spec.d, plan.cluster);
-  if (spec.hash == SketchHash::kPermuted) {
-    const std::int64_t count = plan.batches_per_tile * (spec.batch_rows / size);  // rows of a bucket in a tile, at most
+  if (fixed_rows_per_bucket(spec) > 0) {
+    const std::int64_t count =
+        plan.batches_per_tile * fixed_rows_per_bucket(spec);  // rows of a bucket in a tile, at most
     plan.parts = static_cast<int>(std::clamp<std::int64_t>(plan.slots() / plan.buckets, 1, count));
     plan.entries = static_cast<int>(divide_up(count, plan.parts));
     plan.entry_bytes = plan.dense_bytes();
   } else {
-    const double mean = static_cast<double>(plan.tile_rows) / static_cast<double>(size);
+    const double mean = static_cast<double>(plan.tile_rows) / static_cast<double>(spec.d / spec.zeta);
     const auto mean_up = static_cast<std::int64_t>(std::ceil(mean));
     plan.parts = static_cast<int>(std::clamp<std::int64_t>(plan.slots() / plan.buckets, 1, mean_up));
     // Spare entries against tails, which cost several times as much each. n = 1024, d = 2048 on an H200 with 0 / 1 / 2 spare,
@@ -64,14 +65,20 @@ void lay_out_stage(const SketchSpec& spec, const DeviceLimits& limits, StripPlan
       static_cast<int>(std::min<std::int64_t>(kMaxStages, (limits.shared_bytes - kReservedBytes) / plan.stage_bytes));
 }
 
+/// BlockPerm's shuffles take place in shared memory, on 16-bit entries.
+bool table_fits(const SketchSpec& spec, const DeviceLimits& limits, const StripPlan& plan) {
+  return spec.family != SketchFamily::kBlockPerm ||
+         (block_table_layout(spec, plan).tile_bytes <= limits.shared_bytes && spec.batch_rows <= 32768);
+}
+
 }  // namespace
 
 StripPlan make_strip_plan(const SketchSpec& spec, std::int64_t n, const DeviceLimits& limits) {
   StripPlan plan;
-  const std::int64_t size = spec.d / spec.zeta;
-  const bool fixed_counts = spec.hash == SketchHash::kPermuted;
-  if (spec.family != SketchFamily::kSparseStack || spec.precision != SketchPrecision::kFp32 ||
-      spec.zeta > kMaxStripZeta || spec.d > kMaxStripRows || (fixed_counts && spec.batch_rows % size != 0)) {
+  const bool fixed_counts = fixed_rows_per_bucket(spec) > 0;
+  const bool with_tails = spec.family == SketchFamily::kSparseStack && spec.hash == SketchHash::kIndependent;
+  if (spec.precision != SketchPrecision::kFp32 || spec.zeta > kMaxStripZeta || spec.d > kMaxStripRows ||
+      !(fixed_counts || with_tails)) {
     return plan;
   }
   // The widest strip whose accumulators fit two CTAs, because wide strips read whole cache lines; one CTA where that is
@@ -102,7 +109,7 @@ StripPlan make_strip_plan(const SketchSpec& spec, std::int64_t n, const DeviceLi
     lay_out_stage(spec, limits, plan);
     if (plan.stages >= kGoodStages) break;
   }
-  plan.served = plan.stages >= 2;
+  plan.served = plan.stages >= 2 && table_fits(spec, limits, plan);
   return plan;
 }
 

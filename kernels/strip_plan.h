@@ -57,7 +57,8 @@ struct DeviceLimits {
   std::int64_t shared_bytes = 232448;  // of a CTA
 };
 
-/// Limits  fp32; permuted hash with the table's T, or independent hash; d <= 8192, zeta <= 16; served = false for the rest
+/// Limits  fp32; d <= 8192, zeta <= 16; SparseStack by the permuted hash with the table's T, or by the independent hash;
+///         BlockPerm by the permuted hash with interleaved input blocks; served = false for the rest
 StripPlan make_strip_plan(const SketchSpec& spec, std::int64_t n, const DeviceLimits& limits);
 
 struct TileRange {

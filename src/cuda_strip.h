@@ -14,8 +14,8 @@ class StripSketcher {
   /// Whether the engine serves this sketch on the current device (compute capability 9.0 and a served plan).
   static bool serves(const SketchSpec& spec, std::int64_t n);
   static constexpr const char* kNeeds =
-      "--kernel strip: the engine needs compute capability 9.0, fp32, d even (permuted hash) and at most 8192, zeta <= "
-      "16";
+      "--kernel strip: the engine needs compute capability 9.0, fp32, d even (permuted hash) and at most 8192, zeta "
+      "(kappa s) <= 16; blockperm also --hash permuted and --input-blocks interleaved";
 
   /// Device bytes that a sketcher will hold.
   static std::int64_t bytes(const SketchSpec& spec, std::int64_t n, std::int64_t r, std::int64_t rows);

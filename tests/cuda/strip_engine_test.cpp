@@ -150,6 +150,22 @@ TEST_CASE("The independent hash equals the oracle too: every zeta, uneven blocks
   check_exact(independent(138, 9), 2049, 64, 3, 0, 1);
 }
 
+TEST_CASE("BlockPerm equals the oracle: kappa, s, B_r, widths, several batches a tile and several tiles a batch, b") {
+  struct Shape {
+    std::int64_t d, block_rows;
+    std::int32_t kappa, block_nnz;
+  };
+  for (const Shape& s : {Shape{2048, 128, 2, 2}, Shape{1024, 128, 2, 2}, Shape{128, 128, 1, 2}, Shape{256, 64, 4, 2},
+                         Shape{512, 64, 2, 8}, Shape{320, 64, 3, 1}, Shape{360, 60, 5, 3}, Shape{96, 8, 12, 1},
+                         Shape{4096, 128, 2, 2}, Shape{8192, 128, 2, 2}, Shape{8192, 128, 3, 1}, Shape{2048, 128, 1, 1},
+                         Shape{1000, 100, 3, 4}, Shape{64, 64, 1, 1}, Shape{26, 2, 13, 1}, Shape{4096, 64, 4, 4}}) {
+    const SketchSpec spec = make_block_spec(SketchHash::kPermuted, s.d, s.block_rows, s.kappa, s.block_nnz);
+    check_exact(spec, 5000, 70, 2, 0, 1);
+    check_exact(spec, 3001, 33, 1, 100003, 3);
+  }
+  check_exact(make_block_spec(SketchHash::kPermuted, 256, 128, 2, 2), 2500, 257, 1, (std::int64_t{1} << 40) + 77, 2);
+}
+
 TEST_CASE("Equal bits from run to run hold for the independent hash") {
   const std::int64_t rows = 30000, n = 64;
   SketchSpec spec = spec_of(256, 4);

@@ -127,3 +127,29 @@ TEST_CASE("The independent hash is served too, with tails whose room is far abov
     }
   }
 }
+
+TEST_CASE("The planner serves interleaved BlockPerm wherever its table fits, and its slots hold all entries") {
+  const DeviceLimits limits;
+  int served = 0, refused = 0;
+  for (const std::int64_t block_rows : {8, 64, 100, 128, 256}) {
+    for (std::int64_t d = block_rows; d <= kMaxStripRows; d += 3 * block_rows) {
+      for (const std::int32_t kappa : {1, 2, 3, 4, 8}) {
+        for (const std::int32_t s : {1, 2, 4}) {
+          if (kappa > d / block_rows || kappa * s > kMaxStripZeta) continue;
+          const SketchSpec spec = make_block_spec(SketchHash::kPermuted, d, block_rows, kappa, s);
+          const StripPlan plan = make_strip_plan(spec, 300, limits);
+          INFO("d " << d << " B_r " << block_rows << " kappa " << kappa << " s " << s);
+          (plan.served ? served : refused) += 1;
+          if (!plan.served) continue;
+          CHECK(plan.parts * plan.entries >= plan.batches_per_tile * fixed_rows_per_bucket(spec));
+          CHECK(plan.buckets * plan.cluster == d);
+          CHECK(plan.stages >= 2);
+        }
+      }
+    }
+  }
+  CHECK(served > 9 * refused);
+  CHECK_FALSE(make_strip_plan(make_block_spec(SketchHash::kIndependent, 256, 128, 2, 2), 300, limits).served);
+  CHECK_FALSE(make_strip_plan(make_block_spec(SketchHash::kPermuted, 256, 128, 2, 2, 5000), 300, limits).served);
+  CHECK(make_strip_plan(make_block_spec(SketchHash::kPermuted, 2048, 128, 2, 2), 1024, limits).width == 32);
+}
