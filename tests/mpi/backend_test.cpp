@@ -120,6 +120,26 @@ TEST_CASE("A backend's sketch of integers equals the oracle bit for bit at any c
   }
 }
 
+TEST_CASE(
+    "BlockPerm is the same sketch at any number of ranks and any chunking, contiguous blocks and cut batches too") {
+  World world;
+  ExactSource source(5003, 37, 2, ElementType::kFloat32);
+  for (const SketchHash hash : {SketchHash::kPermuted, SketchHash::kIndependent}) {
+    for (const std::int64_t total_rows : {std::int64_t{0}, std::int64_t{5003}}) {
+      for (const auto& [kappa, block_nnz] : {std::pair{2, 2}, {3, 1}, {1, 4}}) {
+        const SketchSpec spec = make_block_spec(hash, 256, 64, kappa, block_nnz, total_rows);
+        const std::vector<double> oracle = oracle_of(source, spec);
+        for (const std::int64_t chunk : {std::int64_t{1000000}, std::int64_t{777}}) {
+          INFO("hash " << static_cast<int>(hash) << " total " << total_rows << " kappa " << kappa << " chunk "
+                       << chunk);
+          MPI_REQUIRE(
+              equal_bits(sketch_by_backend(source, spec, chunk, *world.backend, world.comm, on_gpus()), oracle));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("A backend reads float64 and float16 rows as it reads float32 rows") {
   World world;
   const SketchSpec spec = make_spec(SketchHash::kPermuted, 64, 4);
