@@ -99,7 +99,10 @@ std::vector<Case> all_cases(const BenchSketchOptions& options) {
 }  // namespace
 
 int run_bench_sketch(const BenchSketchOptions& options, const Communicator& comm) {
+  const std::vector<Case> cases = all_cases(options);
   comm.together([&] {
+    require(!cases.empty(), ErrorKind::kUsage,
+            "--rounding without nearest leaves nothing for fp32 to do; add --precision fp16 or bf16");
     require(comm.size() == 1, ErrorKind::kUsage,
             fmt::format("bench sketch measures one rank, but {} run; start it without mpirun", comm.size()));
   });
@@ -112,9 +115,6 @@ int run_bench_sketch(const BenchSketchOptions& options, const Communicator& comm
                    .c_str(),
                stderr);
   }
-  const std::vector<Case> cases = all_cases(options);
-  require(!cases.empty(), ErrorKind::kUsage,
-          "--rounding without nearest leaves nothing for fp32 to do; add --precision fp16 or bf16");
   for (const Case& c : cases) {
     constexpr double kSlowest = 0.05e9;  // bytes/s of a repeat, filling included
     watchdog.enter("bench sketch", static_cast<double>(options.bytes) * (options.repeats + 2) / kSlowest);

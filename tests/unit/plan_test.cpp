@@ -7,8 +7,8 @@
 #include "kernels/sketch_rule.h"
 #include "src/error.h"
 #include "src/plan.h"
-#include "src/sketch_identity.h"
 #include "src/row_pass.h"
+#include "src/sketch_identity.h"
 #include "src/text.h"
 #include "tests/support/catch.h"
 
@@ -115,6 +115,23 @@ TEST_CASE("d follows from the oversampling, rounded up to 16 zeta, with auto for
   CHECK(spec.batch_rows == 512);
   CHECK(spec.zeta == 4);
   CHECK(spec.hash == SketchHash::kPermuted);
+}
+
+TEST_CASE("A rounding is part of a 16-bit sketch, and refused for others") {
+  const ProblemShape shape{1'000'000, 100, 1, ElementType::kFloat32};
+  SketchOptions options;
+  for (const SketchRounding rounding :
+       {SketchRounding::kNearest, SketchRounding::kStochastic, SketchRounding::kDither}) {
+    options.rounding = rounding;
+    for (const SketchPrecision precision : {SketchPrecision::kFp16, SketchPrecision::kBf16}) {
+      options.precision = precision;
+      CHECK(make_sketch_spec(shape, options).rounding == rounding);
+      CHECK(make_sketch_spec(shape, options).precision == precision);
+    }
+    options.precision = SketchPrecision::kFp32;
+    CHECK(spec_error(shape, options).first == (rounding == SketchRounding::kNearest ? 0 : 2));
+  }
+  CHECK_THAT(spec_error(shape, options).second, Catch::Matchers::ContainsSubstring("--rounding dither"));
 }
 
 TEST_CASE("d of its own is taken exactly, and must exceed n and fit the blocks") {
