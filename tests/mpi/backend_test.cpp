@@ -275,7 +275,9 @@ TEST_CASE("A sketch reduced in fp16 is exact where halves hold its sums, and wit
   bool b_equal = true, near = true;
   for (std::size_t i = 0; i < exact.size(); ++i) {
     const float difference = std::fabs(halves[i] - exact[i]);
-    if (i % 51 == 50) b_equal = b_equal && (on_gpus() ? difference <= 1e-5F * largest[50] : difference == 0);
+    // b goes in FP32, in other messages than before, so that its sums may be taken in another order.
+    if (i % 51 == 50)
+      b_equal = b_equal && difference <= 2 * static_cast<float>(world.comm.size()) * 0x1p-22F * largest[50];
     // Partial sums are of the size of the largest: one rounding of each rank's part, one of each addition.
     near = near && difference <= 2 * static_cast<float>(world.comm.size()) * 0x1p-11F * 2 * largest[i % 51];
   }
