@@ -32,6 +32,7 @@ Plan plan_together(const SketchOptions& options, std::uint64_t chunk_rows, const
   PlanLimits limits;
   context.comm.together([&] {
     report.sketch = make_sketch_spec(shape, options);
+    report.reduce = to_word(options.reduce);
     if (is_half(report.sketch->precision)) report.scaling = to_word(options.scaling);
     limits = backend.plan_limits(*report.sketch, shape);
   });

@@ -284,6 +284,15 @@ TEST_CASE("A sketch reduced in fp16 is exact where halves hold its sums, and wit
   MPI_REQUIRE(b_equal);
   MPI_REQUIRE(near);
   MPI_REQUIRE(world.comm.size() == 1 || halves != exact);  // it was halves that went
+
+  SketchOptions options;
+  options.reduce = ReducePrecision::kFp16;
+  Watchdog watchdog(60, "test");
+  Progress silent(nullptr);
+  Report report;
+  solve(options, 1000, source, *world.backend, {world.comm, watchdog, silent, world.timer}, report);
+  MPI_REQUIRE(report.reduce == "fp16");
+  MPI_REQUIRE(report.losses && report.losses->overflowed == 0 && report.losses->flushed == 0);
 }
 
 TEST_CASE("A bf16 sketch of small integers equals the oracle bit for bit, resident and streamed, and loses nothing") {
