@@ -33,6 +33,7 @@ void print_result(const Backend& backend, const SketchSpec& spec, const TimedSha
       {"family", to_word(spec.family)},
       {"hash", to_word(spec.hash)},
       {"precision", to_word(spec.precision)},
+      {"rounding", to_word(spec.rounding)},
       {"kernel", timing.kernel},
       {"m", shape.m},
       {"n", shape.n},
@@ -76,12 +77,16 @@ std::vector<Case> all_cases(const BenchSketchOptions& options) {
         for (const SketchHash hash : options.hash) {
           for (const SketchPrecision precision : options.precision) {
             for (const KernelChoice kernel : options.kernel) {
-              Case c{static_cast<std::int64_t>(options.bytes) / (4 * n), n, {}, kernel};
-              c.sketch.oversample = oversample;
-              c.sketch.zeta = zeta;
-              c.sketch.hash = hash;
-              c.sketch.precision = precision;
-              cases.push_back(c);
+              for (const SketchRounding rounding : options.rounding) {
+                if (!is_half(precision) && rounding != SketchRounding::kNearest) continue;  // nothing to round
+                Case c{static_cast<std::int64_t>(options.bytes) / (4 * n), n, {}, kernel};
+                c.sketch.oversample = oversample;
+                c.sketch.zeta = zeta;
+                c.sketch.hash = hash;
+                c.sketch.precision = precision;
+                c.sketch.rounding = rounding;
+                cases.push_back(c);
+              }
             }
           }
         }
@@ -94,7 +99,10 @@ std::vector<Case> all_cases(const BenchSketchOptions& options) {
 }  // namespace
 
 int run_bench_sketch(const BenchSketchOptions& options, const Communicator& comm) {
+  const std::vector<Case> cases = all_cases(options);
   comm.together([&] {
+    require(!cases.empty(), ErrorKind::kUsage,
+            "--rounding without nearest leaves nothing for fp32 to do; add --precision fp16 or bf16");
     require(comm.size() == 1, ErrorKind::kUsage,
             fmt::format("bench sketch measures one rank, but {} run; start it without mpirun", comm.size()));
   });
@@ -107,7 +115,7 @@ int run_bench_sketch(const BenchSketchOptions& options, const Communicator& comm
                    .c_str(),
                stderr);
   }
-  for (const Case& c : all_cases(options)) {
+  for (const Case& c : cases) {
     constexpr double kSlowest = 0.05e9;  // bytes/s of a repeat, filling included
     watchdog.enter("bench sketch", static_cast<double>(options.bytes) * (options.repeats + 2) / kSlowest);
     const SketchSpec spec = make_sketch_spec({c.m, c.n, 0, ElementType::kFloat32}, c.sketch);

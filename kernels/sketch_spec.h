@@ -17,6 +17,11 @@ enum class InputBlocks : std::int32_t { kInterleaved = 0, kContiguous = 1 };
 /// Number format of the sketch of A while it is accumulated. The sketch of b is never below FP32.
 enum class SketchPrecision : std::int32_t { kFp32 = 0, kFp16 = 1, kBf16 = 2, kFp64 = 3 };
 
+/// Whether contributions and sums are 16-bit numbers.
+constexpr bool is_half(SketchPrecision precision) {
+  return precision == SketchPrecision::kFp16 || precision == SketchPrecision::kBf16;
+}
+
 /// How a product becomes a 16-bit contribution (fp16 and bf16 only).
 enum class SketchRounding : std::int32_t { kNearest = 0, kStochastic = 1, kDither = 2 };
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/rounded_half.h"
 #include "kernels/sketch_spec.h"
 #include "src/phase_timer.h"
 #include "src/plan.h"
@@ -32,6 +33,7 @@ struct SketchJob {
   Plan plan;
   RowRange rows;  // of this rank
   ScalingChoice scaling = ScalingChoice::kAuto;
+  ReducePrecision reduce = ReducePrecision::kFp32;
 };
 
 /// A sketch that is not finite, or has a column of next to nothing, makes the solver look at the data again.
@@ -61,8 +63,10 @@ class Backend {
   virtual void exchange() {}
   /// All rows are uploaded: the local sketch is complete when this returns.
   virtual void sketch() = 0;
-  /// Collective: sums the sketches of all ranks; every rank then holds S [A | b], unscaled.
+  /// Collective: sums the sketches of all ranks, in job.reduce; every rank then holds S [A | b], unscaled.
   virtual void reduce() = 0;
+  /// Contributions of this rank's rows that a 16-bit sketch could not take; none elsewhere. After sketch().
+  virtual RoundingLosses losses() { return {}; }
   /// What the reduced sketch says of the range of the data. Local.
   virtual SketchRange sketch_range() = 0;
   /// QR of the sketch, columns scaled by powers of two. Called on rank 0 alone.

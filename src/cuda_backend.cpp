@@ -10,10 +10,13 @@
 
 #include "kernels/sketch_cuda.h"
 #include "src/communicator.h"
+#include "src/cuda_half_reduce.h"
+#include "src/cuda_half_sketch.h"
 #include "src/cuda_handles.h"
 #include "src/cuda_reduced_solver.h"
 #include "src/cuda_strip.h"
 #include "src/error.h"
+#include "src/half_reduce.h"
 #include "src/launch.h"
 #include "src/nccl_reduce.h"
 
@@ -69,6 +72,7 @@ class CudaBackend final : public Backend {
   void exchange() override;
   void sketch() override;
   void reduce() override;
+  RoundingLosses losses() override { return half_ ? half_->losses(*stream_) : RoundingLosses{}; }
   SketchRange sketch_range() override;
   TriangularFactor factor() override;
   std::vector<float> sketch_copy() override;
@@ -77,7 +81,6 @@ class CudaBackend final : public Backend {
   }
 
  private:
-  bool fp16() const { return job_.spec.precision == SketchPrecision::kFp16; }
   bool resident() const { return job_.plan.residency == Residency::kDevice; }
   SketchView<float> sketch_of_a() const { return {sketch_.data(), job_.spec.d, job_.shape.n, cols()}; }
   SketchView<float> sketch_of_b() const { return {sketch_.data() + job_.shape.n, job_.spec.d, job_.shape.r, cols()}; }
@@ -99,11 +102,9 @@ class CudaBackend final : public Backend {
   SketchJob job_;
   std::int64_t pitch_ = 0;  // of A on the device, in floats; even, so that pairs are aligned
   DeviceBuffer<float> slab_a_, slab_b_, sketch_;
-  DeviceBuffer<std::uint16_t> half_sketch_;
-  DeviceBuffer<float> column_max_, column_factor_;
-  DeviceBuffer<double> column_squares_, inverse_factor_;
   DeviceBuffer<std::uint32_t> entries_;  // scatter
   std::optional<StripSketcher> strip_;   // the strip engine, where it serves the sketch
+  std::optional<HalfSketcher> half_;     // the sketch of A in 16 bits, where that was asked for
   std::array<Lane, kBuffers> lanes_;
   int next_ = 0;
 };
@@ -121,7 +122,7 @@ PlanLimits CudaBackend::plan_limits(const SketchSpec& spec, const ProblemShape& 
   const bool strip = kernel_ != KernelChoice::kScatter && StripSketcher::serves(spec, shape.n);
   limits.scratch_bytes = [=](std::int64_t rows) -> std::int64_t {
     if (strip) return StripSketcher::bytes(spec, shape.n, shape.r, rows);
-    const std::int64_t half_sketch = spec.precision == SketchPrecision::kFp16 ? spec.d * pitch * 2 : 0;
+    const std::int64_t half_sketch = is_half(spec.precision) ? HalfSketcher::bytes(spec, shape.n) : 0;
     return kEntryRows * spec.zeta * 4 + half_sketch;
   };
   return limits;
@@ -130,9 +131,10 @@ PlanLimits CudaBackend::plan_limits(const SketchSpec& spec, const ProblemShape& 
 void CudaBackend::begin(const SketchJob& job) {
   job_ = job;
   const ProblemShape& shape = job.shape;
-  require(!fp16() || resident() || job.rows.empty(), ErrorKind::kUsage,
+  const bool scales = HalfSketcher::scales(job.spec, job.scaling);
+  require(!scales || resident() || job.rows.empty(), ErrorKind::kUsage,
           "--precision fp16 needs A in device memory, because its column scales come first; A does not fit, so use "
-          "--precision fp32 (as fast when A is streamed) or more GPUs");
+          "--precision fp32 (as fast when A is streamed), more GPUs, or --scaling none");
   pitch_ = cuda::device_pitch(shape.n);
   const cudaStream_t stream = stream_->get();
   if (resident()) {
@@ -148,17 +150,11 @@ void CudaBackend::begin(const SketchJob& job) {
   if (served && kernel_ != KernelChoice::kScatter) {
     strip_.emplace(job.spec, shape.n, shape.r, most_rows);
   } else {
-    const std::int64_t rows = std::min(kEntryRows, fp16() ? std::max<std::int64_t>(1, job.rows.size()) : most_rows);
+    const std::int64_t rows = std::min(kEntryRows, scales ? std::max<std::int64_t>(1, job.rows.size()) : most_rows);
     entries_ = DeviceBuffer<std::uint32_t>(rows * job.spec.zeta);
   }
-  if (fp16()) {
-    half_sketch_ = DeviceBuffer<std::uint16_t>(job.spec.d * pitch_);
-    column_max_ = DeviceBuffer<float>(shape.n);
-    column_squares_ = DeviceBuffer<double>(shape.n);
-    check(cudaMemsetAsync(half_sketch_.data(), 0, half_sketch_.bytes(), stream));
-    check(cudaMemsetAsync(column_max_.data(), 0, column_max_.bytes(), stream));
-    check(cudaMemsetAsync(column_squares_.data(), 0, column_squares_.bytes(), stream));
-  }
+  half_.reset();
+  if (is_half(job.spec.precision)) half_.emplace(job.spec, shape.n, job.scaling, *stream_);
   const std::int64_t rows = job.plan.chunk_rows;
   for (Lane& lane : lanes_) {
     lane.pinned_a = PinnedBuffer(rows * shape.n * element_size(shape.a_type));
@@ -211,8 +207,8 @@ void CudaBackend::upload(const ChunkBuffer& chunk) {
                                shape.r, stream));
   const SlabView a_rows{a, rows, shape.n, pitch_, ElementType::kFloat32, chunk.rows.begin};
   const SlabView b_rows{b, rows, shape.r, shape.r, ElementType::kFloat32, chunk.rows.begin};
-  if (fp16()) {
-    check(cuda::column_statistics(a_rows, column_max_.data(), column_squares_.data(), stream));
+  if (half_ && half_->scales()) {
+    half_->measure(a_rows, *stream_);
   } else {
     add_rows(a_rows, b_rows);
   }
@@ -231,9 +227,8 @@ void CudaBackend::add_rows(const SlabView& a, const SlabView& b) {
     const std::int64_t rows = std::min(kEntryRows, a.rows - done);
     const SlabView a_part = rows_of(a, done, rows), b_part = rows_of(b, done, rows);
     check(cuda::fill_entries(job_.spec, a.first_row + done, rows, entries_.data(), stream));
-    if (fp16()) {
-      check(cuda::scatter_fp16(job_.spec, a_part, entries_.data(), column_factor_.data(),
-                               {half_sketch_.data(), job_.spec.d, a.cols, pitch_}, stream));
+    if (half_) {
+      half_->add(a_part, entries_.data(), *stream_);
     } else {
       check(cuda::scatter_fp32(job_.spec, a_part, entries_.data(), sketch_of_a(), stream));
     }
@@ -241,57 +236,20 @@ void CudaBackend::add_rows(const SlabView& a, const SlabView& b) {
   }
 }
 
-/// Column factors of the FP16 sketch: powers of two that bring each column's entries and bucket sums near 2^12, a
-/// sixteenth of the largest half. A bucket sums entries with the standard deviation ||a|| sqrt(zeta / d), and eight of
-/// those are never reached in practice. With --scaling none: the paper's 1 / sqrt(zeta), whatever the data.
 void CudaBackend::exchange() {
-  if (!fp16()) return;
-  const std::int64_t n = job_.shape.n;
-  const cudaStream_t stream = stream_->get();
-  std::vector<float> largest(static_cast<std::size_t>(n));
-  std::vector<double> squares(largest.size());
-  comm_.together([&] {
-    check(cudaMemcpyAsync(largest.data(), column_max_.data(), column_max_.bytes(), cudaMemcpyDeviceToHost, stream));
-    check(cudaMemcpyAsync(squares.data(), column_squares_.data(), column_squares_.bytes(), cudaMemcpyDeviceToHost,
-                          stream));
-    stream_->synchronize();
-  });
-  comm_.max(largest.data(), n);
-  comm_.sum(squares.data(), n);
-  comm_.together([&] {
-    std::vector<float> factor(static_cast<std::size_t>(pitch_), 0.0F);
-    std::vector<double> inverse(static_cast<std::size_t>(n));
-    for (std::size_t j = 0; j < inverse.size(); ++j) {
-      double value = 1 / std::sqrt(double(job_.spec.zeta));
-      if (job_.scaling == ScalingChoice::kAuto) {
-        const double spread = 8 * std::sqrt(squares[j] * job_.spec.zeta / static_cast<double>(job_.spec.d));
-        const double reach = std::max(static_cast<double>(largest[j]), spread);
-        constexpr int kTarget = 12, kLeast = -126, kMost = 127;  // the factor itself is a normal float
-        const int exponent = reach > 0 && std::isfinite(reach) ? kTarget - std::ilogb(reach) : 0;
-        value = std::ldexp(1.0, std::clamp(exponent, kLeast, kMost));
-      }
-      factor[j] = static_cast<float>(value);
-      inverse[j] = 1 / value;
-    }
-    column_factor_ = DeviceBuffer<float>(pitch_);
-    inverse_factor_ = DeviceBuffer<double>(n);
-    check(
-        cudaMemcpyAsync(column_factor_.data(), factor.data(), column_factor_.bytes(), cudaMemcpyHostToDevice, stream));
-    check(cudaMemcpyAsync(inverse_factor_.data(), inverse.data(), inverse_factor_.bytes(), cudaMemcpyHostToDevice,
-                          stream));
-    stream_->synchronize();
-  });
+  if (half_ && half_->scales()) half_->choose_factors(comm_, *stream_);
 }
 
 void CudaBackend::sketch() {
   for (Lane& lane : lanes_) finish(lane);
-  if (fp16()) {
+  if (half_) {
     lanes_[0].uploaded.record(*stream_);
     const ProblemShape& shape = job_.shape;
-    add_rows({slab_a_.data(), job_.rows.size(), shape.n, pitch_, ElementType::kFloat32, job_.rows.begin},
-             {slab_b_.data(), job_.rows.size(), shape.r, shape.r, ElementType::kFloat32, job_.rows.begin});
-    check(cuda::widen_half({half_sketch_.data(), job_.spec.d, shape.n, pitch_}, inverse_factor_.data(), sketch_of_a(),
-                           stream_->get()));
+    if (half_->scales()) {
+      add_rows({slab_a_.data(), job_.rows.size(), shape.n, pitch_, ElementType::kFloat32, job_.rows.begin},
+               {slab_b_.data(), job_.rows.size(), shape.r, shape.r, ElementType::kFloat32, job_.rows.begin});
+    }
+    half_->finish(sketch_of_a(), *stream_);
     lanes_[0].sketched.record(*stream_);
     stream_->synchronize();
     timer_.add(Phase::kSketch, lanes_[0].sketched.seconds_since(lanes_[0].uploaded));
@@ -301,6 +259,11 @@ void CudaBackend::sketch() {
 
 void CudaBackend::reduce() {
   timer_.time(Phase::kReduce, [&] {
+    const bool halves = job_.reduce == ReducePrecision::kFp16;
+    if (nccl_ && halves) {
+      sum_in_halves_on_device(*nccl_, comm_, whole_sketch(), job_.shape.n, *stream_);
+      return;
+    }
     if (nccl_) {
       nccl_->sum(sketch_.data(), sketch_.count(), stream_->get());
       return;
@@ -308,7 +271,11 @@ void CudaBackend::reduce() {
     if (comm_.size() == 1) return;
     std::vector<float> host;
     comm_.together([&] { host = sketch_copy(); });
-    comm_.sum(host.data(), static_cast<std::int64_t>(host.size()));
+    if (halves) {
+      sum_in_halves(comm_, host, job_.spec.d, job_.shape.n, job_.shape.r);
+    } else {
+      comm_.sum(host.data(), static_cast<std::int64_t>(host.size()));
+    }
     comm_.together([&] {
       check(cudaMemcpyAsync(sketch_.data(), host.data(), sketch_.bytes(), cudaMemcpyHostToDevice, stream_->get()));
       stream_->synchronize();

@@ -68,24 +68,26 @@ SketchTiming time_strip(const SketchSpec& spec, const SlabView& slab, const Slab
 
 SketchTiming time_scatter(const SketchSpec& spec, const SlabView& slab, const SlabView& b, int repeats,
                           const CudaStream& stream) {
-  const bool fp16 = spec.precision == SketchPrecision::kFp16;
+  const bool half = is_half(spec.precision);
   DeviceBuffer<std::uint32_t> entries(slab.rows * spec.zeta);
-  DeviceBuffer<float> sketch(fp16 ? 0 : spec.d * slab.cols), sketch_of_b(spec.d * b.cols);
-  DeviceBuffer<std::uint16_t> half_sketch(fp16 ? spec.d * slab.pitch : 0);
+  DeviceBuffer<float> sketch(half ? 0 : spec.d * slab.cols), sketch_of_b(spec.d * b.cols);
+  DeviceBuffer<std::uint16_t> half_sketch(half ? spec.d * slab.pitch : 0);
   const std::vector<float> host_factor(static_cast<std::size_t>(slab.pitch), 0.5F);
   DeviceBuffer<float> factor(slab.pitch);
+  DeviceBuffer<RoundingLosses> losses(1);
+  check(cudaMemset(losses.data(), 0, losses.bytes()));
   check(cudaMemcpy(factor.data(), host_factor.data(), factor.bytes(), cudaMemcpyHostToDevice));
   return time_beside_floor(slab, stream, repeats, "scatter", [&](Parts& parts) {
     parts.map =
         seconds_of(stream, [&] { check(cuda::fill_entries(spec, 0, slab.rows, entries.data(), stream.get())); });
     parts.clear = seconds_of(stream, [&] {
-      if (fp16) check(cudaMemsetAsync(half_sketch.data(), 0, half_sketch.bytes(), stream.get()));
-      if (!fp16) check(cudaMemsetAsync(sketch.data(), 0, sketch.bytes(), stream.get()));
+      if (half) check(cudaMemsetAsync(half_sketch.data(), 0, half_sketch.bytes(), stream.get()));
+      if (!half) check(cudaMemsetAsync(sketch.data(), 0, sketch.bytes(), stream.get()));
     });
     parts.apply = seconds_of(stream, [&] {
-      if (fp16) {
-        check(cuda::scatter_fp16(spec, slab, entries.data(), factor.data(),
-                                 {half_sketch.data(), spec.d, slab.cols, slab.pitch}, stream.get()));
+      if (half) {
+        check(cuda::scatter_half(spec, slab, entries.data(), factor.data(),
+                                 {half_sketch.data(), spec.d, slab.cols, slab.pitch}, losses.data(), stream.get()));
       } else {
         check(cuda::scatter_fp32(spec, slab, entries.data(), {sketch.data(), spec.d, slab.cols, slab.cols},
                                  stream.get()));

@@ -13,6 +13,7 @@
 #include "kernels/sketch_host.h"
 #include "src/communicator.h"
 #include "src/error.h"
+#include "src/half_reduce.h"
 #include "src/host_buffer.h"
 #include "src/reduced_solver.h"
 
@@ -44,7 +45,8 @@ class HostBackend final : public Backend {
 
   void begin(const SketchJob& job) override {
     require(job.spec.precision == SketchPrecision::kFp32, ErrorKind::kUsage,
-            "--precision fp16 runs on GPUs only, where it saves time; on the host backend use fp32");
+            fmt::format("--precision {} runs on GPUs only, where it saves time; on the host backend use fp32",
+                        to_word(job.spec.precision)));
     job_ = job;
     const ProblemShape& shape = job.shape;
     const std::int64_t rows = job.plan.chunk_rows;
@@ -80,7 +82,13 @@ class HostBackend final : public Backend {
   }
 
   void reduce() override {
-    timer_.time(Phase::kReduce, [&] { comm_.sum(sketch_.data(), static_cast<std::int64_t>(sketch_.size())); });
+    timer_.time(Phase::kReduce, [&] {
+      if (job_.reduce == ReducePrecision::kFp16) {
+        sum_in_halves(comm_, sketch_, job_.spec.d, job_.shape.n, job_.shape.r);
+      } else {
+        comm_.sum(sketch_.data(), static_cast<std::int64_t>(sketch_.size()));
+      }
+    });
   }
 
   SketchRange sketch_range() override {
@@ -96,7 +104,8 @@ class HostBackend final : public Backend {
   std::vector<float> sketch_copy() override { return sketch_; }
 
   SketchTiming time_sketch(const SketchSpec& spec, const TimedShape& shape, int repeats, KernelChoice kernel) override {
-    require(spec.precision == SketchPrecision::kFp32, ErrorKind::kUsage, "--precision fp16 is measured on GPUs only");
+    require(spec.precision == SketchPrecision::kFp32, ErrorKind::kUsage,
+            fmt::format("--precision {} is measured on GPUs only", to_word(spec.precision)));
     require(kernel == KernelChoice::kAuto, ErrorKind::kUsage, "--kernel chooses between GPU kernels; the host has one");
     return time_host_sketch(spec, shape, repeats, threads_);
   }

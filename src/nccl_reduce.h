@@ -23,8 +23,11 @@ class NcclReduce {
   /// Collective: element-wise sum over ranks, in place; returns when it is done. Same bits at fixed ranks and devices.
   /// data    in/out (count) device FP32; count is compared over ranks first
   void sum(float* data, std::int64_t count, cudaStream_t stream);
+  /// The same in IEEE halves; partial sums are rounded.
+  void sum(std::uint16_t* halves, std::int64_t count, cudaStream_t stream);
 
  private:
+  void sum(void* data, std::int64_t count, ncclDataType_t type, cudaStream_t stream);
   void wait(ncclResult_t status, const char* what);
   [[noreturn]] void fail(const char* what, const char* reason);
 

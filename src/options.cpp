@@ -153,12 +153,22 @@ void add_sketch_options(CLI::App& app, SketchOptions& options) {
       ->excludes(oversample)
       ->type_name("D");
   app.add_option("--seed", options.seed, "seed of the sketch, 64 bits")->capture_default_str()->check(check_seed);
-  add_choice<SketchPrecision>(app, "--precision", options.precision,
-                              {{"fp32", SketchPrecision::kFp32}, {"fp16", SketchPrecision::kFp16}},
-                              "number format in which the sketch of A is accumulated");
+  add_choice<SketchPrecision>(
+      app, "--precision", options.precision,
+      {{"fp32", SketchPrecision::kFp32}, {"fp16", SketchPrecision::kFp16}, {"bf16", SketchPrecision::kBf16}},
+      "number format in which the sketch of A is accumulated; fp16 and bf16 on GPUs only");
+  add_choice<SketchRounding>(app, "--rounding", options.rounding,
+                             {{"nearest", SketchRounding::kNearest},
+                              {"stochastic", SketchRounding::kStochastic},
+                              {"dither", SketchRounding::kDither}},
+                             "how a product becomes a contribution to an fp16 or bf16 sketch");
   add_choice<ScalingChoice>(app, "--scaling", options.scaling,
                             {{"auto", ScalingChoice::kAuto}, {"none", ScalingChoice::kNone}},
                             "column scaling by powers of two before an fp16 sketch");
+  add_choice<ReducePrecision>(app, "--reduce", options.reduce,
+                              {{"fp32", ReducePrecision::kFp32}, {"fp16", ReducePrecision::kFp16}},
+                              "number format in which the ranks' sketches of A are summed, in columns scaled by powers "
+                              "of two; fp16 sends half the bytes");
 }
 
 void add_run_options(CLI::App& app, RunOptions& options) {
@@ -271,9 +281,15 @@ void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options) {
   add_list<SketchHash>(app, "--hash", options.hash,
                        {{"permuted", SketchHash::kPermuted}, {"independent", SketchHash::kIndependent}},
                        "permuted, independent: a list (default: permuted)");
-  add_list<SketchPrecision>(app, "--precision", options.precision,
-                            {{"fp32", SketchPrecision::kFp32}, {"fp16", SketchPrecision::kFp16}},
-                            "fp32, fp16: a list (default: fp32)");
+  add_list<SketchPrecision>(
+      app, "--precision", options.precision,
+      {{"fp32", SketchPrecision::kFp32}, {"fp16", SketchPrecision::kFp16}, {"bf16", SketchPrecision::kBf16}},
+      "fp32, fp16, bf16: a list (default: fp32)");
+  add_list<SketchRounding>(app, "--rounding", options.rounding,
+                           {{"nearest", SketchRounding::kNearest},
+                            {"stochastic", SketchRounding::kStochastic},
+                            {"dither", SketchRounding::kDither}},
+                           "nearest, stochastic, dither: a list, of which fp32 takes nearest only (default: nearest)");
   add_list<KernelChoice>(
       app, "--kernel", options.kernel,
       {{"auto", KernelChoice::kAuto}, {"strip", KernelChoice::kStrip}, {"scatter", KernelChoice::kScatter}},
@@ -289,7 +305,20 @@ void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options) {
 }
 
 const char* to_word(SketchHash hash) { return hash == SketchHash::kPermuted ? "permuted" : "independent"; }
-const char* to_word(SketchPrecision precision) { return precision == SketchPrecision::kFp32 ? "fp32" : "fp16"; }
+const char* to_word(SketchPrecision precision) {
+  switch (precision) {
+    case SketchPrecision::kFp32: return "fp32";
+    case SketchPrecision::kFp16: return "fp16";
+    case SketchPrecision::kBf16: return "bf16";
+    case SketchPrecision::kFp64: return "fp64";
+  }
+  return "unknown";
+}
+const char* to_word(SketchRounding rounding) {
+  if (rounding == SketchRounding::kNearest) return "nearest";
+  return rounding == SketchRounding::kStochastic ? "stochastic" : "dither";
+}
+const char* to_word(ReducePrecision reduce) { return reduce == ReducePrecision::kFp32 ? "fp32" : "fp16"; }
 const char* to_word(ScalingChoice scaling) { return scaling == ScalingChoice::kAuto ? "auto" : "none"; }
 const char* to_word(SketchFamily family) { return family == SketchFamily::kSparseStack ? "sparsestack" : "blockperm"; }
 const char* to_word(InputBlocks blocks) { return blocks == InputBlocks::kInterleaved ? "interleaved" : "contiguous"; }

@@ -18,6 +18,7 @@ namespace tallsketch {
 enum class BackendChoice { kAuto, kCuda, kHost };
 enum class ReduceChoice { kNccl, kMpi };
 enum class ScalingChoice { kAuto, kNone };
+enum class ReducePrecision { kFp32, kFp16 };
 enum class KernelChoice { kAuto, kStrip, kScatter };
 
 /// A dataset inside a file, from a command line; parse_dataset_name says which part is filled when.
@@ -39,7 +40,9 @@ struct SketchOptions {
   SketchFamily family = SketchFamily::kSparseStack;
   SketchHash hash = SketchHash::kPermuted;
   SketchPrecision precision = SketchPrecision::kFp32;
+  SketchRounding rounding = SketchRounding::kNearest;
   ScalingChoice scaling = ScalingChoice::kAuto;
+  ReducePrecision reduce = ReducePrecision::kFp32;
   // Of one family each; make_sketch_spec knows the defaults, and refuses those of the other family.
   std::optional<int> zeta;
   std::optional<int> kappa, block_nnz;
@@ -100,6 +103,7 @@ struct BenchSketchOptions {
   std::vector<int> zeta = {4};
   std::vector<SketchHash> hash = {SketchHash::kPermuted};
   std::vector<SketchPrecision> precision = {SketchPrecision::kFp32};
+  std::vector<SketchRounding> rounding = {SketchRounding::kNearest};
   std::vector<KernelChoice> kernel = {KernelChoice::kAuto};
   std::int64_t rhs = 0;
   int repeats = 5;
@@ -119,9 +123,11 @@ void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options);
 
 const char* to_word(SketchHash hash);
 const char* to_word(SketchPrecision precision);
+const char* to_word(SketchRounding rounding);
 const char* to_word(SketchFamily family);
 const char* to_word(InputBlocks blocks);
 const char* to_word(KernelChoice kernel);
 const char* to_word(ScalingChoice scaling);
+const char* to_word(ReducePrecision reduce);
 
 }  // namespace tallsketch

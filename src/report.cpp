@@ -37,8 +37,14 @@ Json problem_json(const Report& report) {
 Json sketch_json(const Report& report) {
   if (!report.sketch) return nullptr;
   const SketchSpec& spec = *report.sketch;
-  Json sketch = {{"family", to_word(spec.family)}, {"hash", to_word(spec.hash)}, {"d", spec.d}, {"zeta", spec.zeta},
-                 {"batch_rows", spec.batch_rows},  {"seed", spec.seed}};
+  Json sketch = {{"family", to_word(spec.family)},
+                 {"hash", to_word(spec.hash)},
+                 {"d", spec.d},
+                 {"zeta", spec.zeta},
+                 {"batch_rows", spec.batch_rows},
+                 {"seed", spec.seed},
+                 {"precision", to_word(spec.precision)},
+                 {"rounding", to_word(spec.rounding)}};
   if (spec.family == SketchFamily::kBlockPerm) {
     sketch["kappa"] = spec.kappa;
     sketch["block_nnz"] = spec.block_nnz;
@@ -53,7 +59,9 @@ Json precision_json(const Report& report) {
   return {{"data", to_word(report.shape->a_type)},
           {"sketch", to_word(report.sketch->precision)},
           {"scaling", report.scaling},
-          {"reduce", "fp32"},
+          {"overflowed", report.losses ? Json(report.losses->overflowed) : Json(nullptr)},
+          {"flushed", report.losses ? Json(report.losses->flushed) : Json(nullptr)},
+          {"reduce", report.reduce},
           {"factor", "fp32"},
           {"solve", "fp64"}};
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/rounded_half.h"
 #include "kernels/sketch_spec.h"
 #include "src/phase_timer.h"
 #include "src/plan.h"
@@ -38,7 +39,8 @@ struct Report {
   std::optional<ProblemShape> shape;
   SourceInfo source;
   std::optional<SketchSpec> sketch;
-  std::string scaling = "none";
+  std::string scaling = "none", reduce = "fp32";
+  std::optional<RoundingLosses> losses;  // of all ranks
   std::optional<Plan> plan;
   std::string backend, reduce_library;
   SolverOutcome solver;

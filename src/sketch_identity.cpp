@@ -81,7 +81,13 @@ SketchSpec make_sketch_spec(const ProblemShape& shape, const SketchOptions& opti
   spec.family = options.family;
   spec.hash = options.hash;
   spec.precision = options.precision;
+  spec.rounding = options.rounding;
   spec.seed = options.seed;
+  require(
+      is_half(spec.precision) || spec.rounding == SketchRounding::kNearest, ErrorKind::kUsage,
+      fmt::format("--rounding {} is how a product becomes a 16-bit number, but --precision {} keeps products as they "
+                  "are; add --precision fp16 or bf16, or leave --rounding out",
+                  to_word(spec.rounding), to_word(spec.precision)));
   if (spec.family == SketchFamily::kSparseStack) {
     shape_sparse_stack(shape, options, spec);
   } else {

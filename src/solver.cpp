@@ -1,5 +1,6 @@
 #include "src/solver.h"
 
+#include <array>
 #include <cmath>
 #include <vector>
 
@@ -31,7 +32,8 @@ Plan plan_together(const SketchOptions& options, std::uint64_t chunk_rows, const
   PlanLimits limits;
   context.comm.together([&] {
     report.sketch = make_sketch_spec(shape, options);
-    if (report.sketch->precision == SketchPrecision::kFp16) report.scaling = to_word(options.scaling);
+    report.reduce = to_word(options.reduce);
+    if (is_half(report.sketch->precision)) report.scaling = to_word(options.scaling);
     limits = backend.plan_limits(*report.sketch, shape);
   });
   if (shape.m < 2 * report.sketch->d) {
@@ -62,6 +64,25 @@ double sketch_rows(const SketchJob& job, RowSource& source, Backend& backend, co
                               done * static_cast<double>(row_bytes));
   });
   return b_squared;
+}
+
+/// Collective: what a 16-bit sketch lost on all ranks, for the report and, if it is anything, as a warning.
+void count_losses(const SketchSpec& spec, const ProblemShape& shape, Backend& backend, const Communicator& comm,
+                  Report& report) {
+  RoundingLosses mine;
+  comm.together([&] { mine = backend.losses(); });
+  std::array<std::int64_t, 2> all = {static_cast<std::int64_t>(mine.overflowed),
+                                     static_cast<std::int64_t>(mine.flushed)};
+  comm.sum(all.data(), 2);
+  const auto [overflowed, flushed] = all;
+  report.losses = {static_cast<unsigned long long>(overflowed), static_cast<unsigned long long>(flushed)};
+  if (overflowed == 0 && flushed == 0) return;
+  report.warnings.push_back(fmt::format(
+      "{} sketch: of {:.3g} contributions {} overflowed and {} that were not zero became zero; {}--precision fp32 "
+      "loses none",
+      to_word(spec.precision),
+      static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(spec.zeta), overflowed, flushed,
+      report.scaling == "none" ? "--scaling auto loses fewer, " : ""));
 }
 
 std::string column_list(const std::vector<std::int64_t>& columns) {
@@ -113,7 +134,8 @@ std::vector<double> solve(const SketchOptions& options, std::uint64_t chunk_rows
   // Plan first: sizes and memory decide everything before a row is read.
   const Plan plan = plan_together(options, chunk_rows, source, backend, context, report);
   const SketchSpec& spec = *report.sketch;
-  const SketchJob job{spec, shape, plan, plan.rank_rows[static_cast<std::size_t>(comm.rank())], options.scaling};
+  const SketchJob job{
+      spec, shape, plan, plan.rank_rows[static_cast<std::size_t>(comm.rank())], options.scaling, options.reduce};
   context.progress.line(fmt::format("sketch: {}, {}, seed {}", describe(spec), to_word(spec.precision), spec.seed));
   context.progress.line("plan: " + describe(plan));
 
@@ -128,6 +150,7 @@ std::vector<double> solve(const SketchOptions& options, std::uint64_t chunk_rows
   });
   backend.exchange();
   comm.together([&] { backend.sketch(); });
+  count_losses(spec, shape, backend, comm, report);
   b_squared = comm.sum(b_squared);
   report.solver.passes = 1;
   report.bytes_read = shape.m * shape.a_row_bytes();

@@ -20,7 +20,8 @@ SEED = 11
 REPORT_KEYS = {
     "tool": ["version", "git", "build"], "status": None, "exit_code": None,
     "problem": ["files", "a", "b", "m", "n", "r", "dtype", "layout"],
-    "sketch": ["family", "hash", "d", "zeta", "seed"], "precision": ["sketch", "reduce"],
+    "sketch": ["family", "hash", "d", "zeta", "seed", "precision", "rounding"],
+    "precision": ["sketch", "reduce", "overflowed", "flushed"],
     "solver": ["method", "converged", "reason", "iterations", "passes", "backward_error", "residual_norm",
                "relative_residual", "residual_excess_estimate", "normal_residual", "condition_estimate", "rank", "x_norm"],
     "plan": ["residency", "chunk_rows"],
@@ -28,14 +29,16 @@ REPORT_KEYS = {
     "comm": ["size", "nodes", "ranks"], "io": ["mode", "bytes", "gb_per_s"], "warnings": None, "schema_version": None,
 }
 RUN_OPTIONS = ["--chunk-rows", "--timeout", "--ignore-launcher", "--quiet", "--verbose"]
-SKETCH_OPTIONS = ["--sketch", "--zeta", "--hash", "--oversample", "--sketch-rows", "--seed", "--precision", "--scaling"]
+SKETCH_OPTIONS = ["--sketch", "--zeta", "--hash", "--oversample", "--sketch-rows", "--seed", "--precision",
+                  "--rounding", "--scaling", "--reduce"]
 HELP = {
     "solve": ["--a", "--b", "--output", "--report", "--method", "--backend", "--comm", "--memory", *SKETCH_OPTIONS,
               *RUN_OPTIONS],
     "generate": ["--rows", "--cols", "--kind", "--cond", "--rank", "--noise", "--seed", "--dtype", "--shards",
                  *RUN_OPTIONS],
     "inspect": ["--a", "--b", "--ranks", "--backend", "--memory", *SKETCH_OPTIONS, *RUN_OPTIONS],
-    "bench sketch": ["--cols", "--bytes", "--oversample", "--zeta", "--hash", "--precision", "--repeats", *RUN_OPTIONS],
+    "bench sketch": ["--cols", "--bytes", "--oversample", "--zeta", "--hash", "--precision", "--rounding", "--repeats",
+                     *RUN_OPTIONS],
 }
 # Flags, and options whose absence is their default.
 NO_DEFAULT = {"--help", "--version", "--ignore-launcher", "--quiet", "--verbose", "--report", "--sketch-rows"}

@@ -187,6 +187,13 @@ def usage_cases():
         Case("report is the input", 2, [*good, "--report", "@good.h5"], ["--report", "input"], report=False),
         Case("report is the output", 2, [*good, "-o", "same", "--report", "same"], ["--report", "same"], report=False),
         Case("fp16 on the host backend", 2, [*good, "--backend", "host", "--precision", "fp16"], ["fp16", "fp32"]),
+        Case("bf16 on the host backend", 2, [*good, "--backend", "host", "--precision", "bf16"], ["bf16", "fp32"]),
+        Case("rounding without 16 bits", 2, [*good, "--rounding", "stochastic"],
+             ["--rounding stochastic", "--precision fp32", "fp16 or bf16"]),
+        Case("rounding with fp32", 2, [*good, "--rounding", "dither", "--precision", "fp32"],
+             ["--rounding dither", "fp16 or bf16"]),
+        Case("bench of roundings that fp32 has not", 2, ["bench", "sketch", "--backend", "host", "--rounding", "dither"],
+             ["--rounding", "fp16 or bf16"], ranks=(1,)),
     ]
     if not CUDA:
         cases.append(Case("cuda in a host build", 2, [*good, "--backend", "cuda"], ["--backend", "CUDA", "host"]))
@@ -194,6 +201,7 @@ def usage_cases():
         "--zeta": ["0", "-1", "four", "1025", "99999999999999999999"], "--hash": ["sorted", ""],
         "--sketch": ["flash"], "--kappa": ["0", "-1"], "--block-nnz": ["0"], "--block-rows": ["0", "65537"],
         "--input-blocks": ["mixed"],
+        "--rounding": ["up", ""], "--reduce": ["bf16", "fp64"],
         "--oversample": ["1", "0.5", "-2", "nan", "inf", "2x", "1e7"], "--sketch-rows": ["0", "-64", "1073741825", "1.5"],
         "--seed": ["-1", "x", "18446744073709551616"], "--chunk-rows": ["-5", "many", "1.5.2"],
         "--memory": ["lots", "-1", "1Q"], "--timeout": ["-1", "soon", "5y"], "--method": ["lsqr"], "--precision": ["fp8"],

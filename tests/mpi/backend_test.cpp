@@ -37,13 +37,14 @@ RunOptions run_options() {
 /// The reduced sketch of the source on every rank, read in chunks of chunk_rows rows.
 std::vector<float> sketch_by_backend(RowSource& source, const SketchSpec& spec, std::int64_t chunk_rows,
                                      Backend& backend, const Communicator& comm, bool resident,
-                                     ScalingChoice scaling = ScalingChoice::kAuto) {
+                                     ScalingChoice scaling = ScalingChoice::kAuto,
+                                     ReducePrecision reduce = ReducePrecision::kFp32) {
   PlanLimits limits;
   limits.chunk_rows = chunk_rows;
   Plan plan = make_plan(source.shape(), spec, comm.size(), limits);
   plan.residency = resident ? Residency::kDevice : Residency::kFile;
   const RowRange mine = plan.rank_rows[static_cast<std::size_t>(comm.rank())];
-  backend.begin({spec, source.shape(), plan, mine, scaling});
+  backend.begin({spec, source.shape(), plan, mine, scaling, reduce});
   for_each_chunk(mine, plan.chunk_rows, [&](RowRange rows) {
     ChunkBuffer& chunk = backend.next_buffer();
     chunk.rows = rows;
@@ -275,6 +276,64 @@ TEST_CASE("A NaN on the last rank ends the solve with kind non-finite on every r
   }
 }
 
+TEST_CASE("A sketch reduced in fp16 is exact where halves hold its sums, and within their rounding elsewhere") {
+  World world;
+  const SketchSpec spec = make_spec(SketchHash::kPermuted, 128, 4);
+  const auto reduced = [&](RowSource& source, ReducePrecision reduce) {
+    return sketch_by_backend(source, spec, 300, *world.backend, world.comm, on_gpus(), ScalingChoice::kAuto, reduce);
+  };
+  // About 88 entries of magnitude 8 meet in a bucket: sums stay below 2048, which halves count up to exactly.
+  ExactSource small(2800, 21, 2, ElementType::kFloat32);
+  MPI_REQUIRE(equal_bits(reduced(small, ReducePrecision::kFp16), oracle_of(small, spec)));
+
+  SyntheticSource source({.kind = "gaussian", .m = 20000, .n = 50, .seed = 5});
+  const std::vector<float> exact = reduced(source, ReducePrecision::kFp32);
+  const std::vector<float> halves = reduced(source, ReducePrecision::kFp16);
+  if (!on_gpus()) MPI_REQUIRE(halves == reduced(source, ReducePrecision::kFp16));  // scatter and strip as they are
+  std::vector<float> largest(51, 0.0F);
+  for (std::size_t i = 0; i < exact.size(); ++i) largest[i % 51] = std::max(largest[i % 51], std::fabs(exact[i]));
+  bool b_equal = true, near = true;
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    const float difference = std::fabs(halves[i] - exact[i]);
+    // b goes in FP32, in other messages than before, so that its sums may be taken in another order.
+    if (i % 51 == 50)
+      b_equal = b_equal && difference <= 2 * static_cast<float>(world.comm.size()) * 0x1p-22F * largest[50];
+    // Partial sums are of the size of the largest: one rounding of each rank's part, one of each addition.
+    near = near && difference <= 2 * static_cast<float>(world.comm.size()) * 0x1p-11F * 2 * largest[i % 51];
+  }
+  MPI_REQUIRE(b_equal);
+  MPI_REQUIRE(near);
+  MPI_REQUIRE(world.comm.size() == 1 || halves != exact);  // it was halves that went
+
+  SketchOptions options;
+  options.reduce = ReducePrecision::kFp16;
+  Watchdog watchdog(60, "test");
+  Progress silent(nullptr);
+  Report report;
+  solve(options, 1000, source, *world.backend, {world.comm, watchdog, silent, world.timer}, report);
+  MPI_REQUIRE(report.reduce == "fp16");
+  MPI_REQUIRE(report.losses && report.losses->overflowed == 0 && report.losses->flushed == 0);
+}
+
+TEST_CASE("A bf16 sketch of small integers equals the oracle bit for bit, resident and streamed, and loses nothing") {
+  if (!on_gpus()) return;  // the host backend refuses bf16 (cli.exit_codes)
+  World world;
+  SketchSpec spec = make_spec(SketchHash::kPermuted, 128, 4);
+  spec.precision = SketchPrecision::kBf16;
+  // 22 entries of magnitude 8 meet in a bucket: sums stay below 256. The sum over ranks is FP32's.
+  ExactSource source(700, 37, 1, ElementType::kFloat32);
+  const std::vector<double> oracle = oracle_of(source, spec);
+  for (const SketchRounding rounding :
+       {SketchRounding::kNearest, SketchRounding::kStochastic, SketchRounding::kDither}) {
+    spec.rounding = rounding;
+    for (const bool resident : {false, true}) {
+      MPI_REQUIRE(equal_bits(sketch_by_backend(source, spec, 100, *world.backend, world.comm, resident), oracle));
+      const RoundingLosses losses = world.backend->losses();
+      MPI_REQUIRE(losses.overflowed == 0 && losses.flushed == 0);
+    }
+  }
+}
+
 TEST_CASE(
     "An fp16 sketch with automatic scaling keeps its accuracy at any scale of the data, without scaling it does not") {
   if (!on_gpus()) return;  // the host backend refuses fp16 (cli.exit_codes)
@@ -324,6 +383,8 @@ TEST_CASE(
     if (exponent <= -40 || exponent >= 16) {
       const double unscaled = relative_error(ScalingChoice::kNone);
       MPI_REQUIRE(!(unscaled < 0.5));  // flushed to zero, or infinite
+      const RoundingLosses losses = world.backend->losses();
+      MPI_REQUIRE((exponent < 0 ? losses.flushed : losses.overflowed) > 0);
     }
   }
 }
