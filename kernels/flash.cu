@@ -8,6 +8,8 @@ namespace {
 
 constexpr int kWarps = 8;
 constexpr int kThreads = 32 * kWarps;
+constexpr int kRowsOfWarp = kFlashTileRows / kWarps;
+constexpr int kBlocksPerMultiprocessor = 4;  // 64 registers a thread, the most that does not spill
 static_assert(kFlashColumns == 32, "a lane is a column");
 
 /// Where a CTA works: output blocks fastest, so that the kappa readers of an input block run together and meet in L2.
@@ -22,8 +24,8 @@ __device__ FlashPlace flash_place(std::int64_t blocks, std::int64_t strips) {
 /// sums          (B_r, 32) shared
 /// tile          (128, 32) shared
 /// tile_entries  (128, s) shared
-/// A warp brings the rows that it adds, so tiles need no barrier of the whole CTA.
-__global__ void __launch_bounds__(kThreads)
+/// A warp brings the 16 rows of a tile that it adds, so tiles need no barrier of the whole CTA.
+__global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
     flash_fp32_kernel(SketchSpec spec, std::int64_t first_row, std::int64_t rows, std::int64_t cols,
                       const float* __restrict__ slab, std::int64_t pitch, const std::uint32_t* __restrict__ entries,
                       std::int64_t slices, float* __restrict__ sketch, std::int64_t sketch_pitch) {
@@ -33,6 +35,8 @@ __global__ void __launch_bounds__(kThreads)
   float* const tile = sums + block_rows * kFlashColumns;
   auto* const tile_entries = reinterpret_cast<std::uint32_t*>(tile + kFlashTileRows * kFlashColumns);
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  float* const own_tile = tile + warp * kRowsOfWarp * kFlashColumns;
+  std::uint32_t* const own_entries = tile_entries + warp * kRowsOfWarp * nnz;
   const auto [output, strip, slice] = flash_place(block_count(spec), (cols + kFlashColumns - 1) / kFlashColumns);
   const std::int64_t col = strip * kFlashColumns + lane;
   const bool has_column = col < cols;
@@ -43,24 +47,28 @@ __global__ void __launch_bounds__(kThreads)
   for (std::int32_t l = 0; l < spec.kappa; ++l) {
     const BlockRows block = rows_of_input_block(spec, input_block(spec, output, l), first_row, rows);
     const std::int64_t begin = block.count * slice / slices, end = block.count * (slice + 1) / slices;
-    for (std::int64_t step = begin; step < end; step += kFlashTileRows) {
-      const auto count = static_cast<int>(end - step < kFlashTileRows ? end - step : kFlashTileRows);
+    const std::int64_t row_step = block.stride * pitch;
+    for (std::int64_t step = begin + warp * kRowsOfWarp; step < end; step += kFlashTileRows) {
+      const auto count = static_cast<int>(end - step < kRowsOfWarp ? end - step : kRowsOfWarp);
+      const std::int64_t first = block.first + step * block.stride;
+      if (has_column) {
+        const float* from = slab + first * pitch + col;
 #pragma unroll 8
-      for (int k = warp; k < count; k += kWarps) {
-        const std::int64_t row = block.first + (step + k) * block.stride;
-        if (has_column) tile[k * kFlashColumns + lane] = slab[row * pitch + col];
-        for (int u = lane; u < nnz; u += 32) tile_entries[k * nnz + u] = entries[row * spec.zeta + l * nnz + u];
+        for (int k = 0; k < count; ++k, from += row_step) own_tile[k * kFlashColumns + lane] = *from;
+      }
+      for (int i = lane; i < count * nnz; i += 32) {
+        own_entries[i] = entries[(first + i / nnz * block.stride) * spec.zeta + l * nnz + i % nnz];
       }
       __syncwarp();
-      for (int k = warp; k < count && has_column; k += kWarps) {
-        const float value = tile[k * kFlashColumns + lane];
+      for (int k = 0; k < count && has_column; ++k) {
+        const float value = own_tile[k * kFlashColumns + lane];
         for (int u = 0; u < nnz; ++u) {
-          const std::uint32_t entry = tile_entries[k * nnz + u];
+          const std::uint32_t entry = own_entries[k * nnz + u];
           const int bucket = static_cast<int>(entry_row(entry) - first_bucket);
           atomicAdd(sums + bucket * kFlashColumns + lane, with_sign(value, entry));
         }
       }
-      __syncwarp();  // the tile is free again
+      __syncwarp();  // the entries may be overwritten
     }
   }
   __syncthreads();
