@@ -50,7 +50,7 @@ Json sketch_json(const SketchCase& timed) {
 }
 
 double floor_gb_per_s(const SketchCase& timed, const SketchTiming& timing) {
-  return static_cast<double>(timed.shape.m * timed.shape.n * 4) / timing.floor / 1e9;
+  return static_cast<double>(timed.shape.bytes_of_a()) / timing.floor / 1e9;
 }
 
 void print_json(const Backend& backend, const SketchCase& timed, const SketchTiming& timing) {
@@ -133,8 +133,7 @@ int run_bench_sketch(const BenchSketchOptions& options, const Communicator& comm
   bool measured = false;
   for (const SketchCase& timed : cases) {
     constexpr double kSlowest = 0.05e9;  // bytes/s of a repeat, filling included
-    const auto bytes = static_cast<double>(timed.shape.m * timed.shape.n * 4);
-    watchdog.enter("bench sketch", bytes * (options.repeats + 2) / kSlowest);
+    watchdog.enter("bench sketch", static_cast<double>(timed.shape.bytes_of_a()) * (options.repeats + 2) / kSlowest);
     try {
       const SketchTiming timing = backend->time_sketch(timed, options.repeats);
       print_json(*backend, timed, timing);

@@ -15,6 +15,7 @@ namespace tallsketch {
 /// A made-up problem: A (m, n) and b (m, r) in FP32.
 struct TimedShape {
   std::int64_t m = 0, n = 0, r = 0;
+  std::int64_t bytes_of_a() const { return m * n * 4; }
 };
 
 /// One case of the grid. kernel = kGaussian: of the spec only d and seed count; flashblockrow: d, kappa, block_nnz, seed.
