@@ -74,8 +74,8 @@ class Backend {
   /// Copy of the reduced, unscaled sketch on the host: (d, n + r) row-major. For tests and sketch files.
   virtual std::vector<float> sketch_copy() = 0;
   /// Times the sketch of a made-up problem beside a read-only pass over A. Needs no begin. For benchmarks.
-  virtual SketchTiming time_sketch(const SketchSpec& spec, const TimedShape& shape, int repeats,
-                                   KernelChoice kernel) = 0;
+  /// Errors: kUsage where this backend does not do the case.
+  virtual SketchTiming time_sketch(const SketchCase& timed, int repeats) = 0;
 };
 
 /// Collective. Errors: kUsage when CUDA is asked of a build without it; kCommunication for missing or shared GPUs.

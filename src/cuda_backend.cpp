@@ -8,8 +8,10 @@
 
 #include <fmt/format.h>
 
+#include "kernels/flash.h"
 #include "kernels/sketch_cuda.h"
 #include "src/communicator.h"
+#include "src/cuda_flash.h"
 #include "src/cuda_half_reduce.h"
 #include "src/cuda_half_sketch.h"
 #include "src/cuda_handles.h"
@@ -76,11 +78,10 @@ class CudaBackend final : public Backend {
   SketchRange sketch_range() override;
   TriangularFactor factor() override;
   std::vector<float> sketch_copy() override;
-  SketchTiming time_sketch(const SketchSpec& spec, const TimedShape& shape, int repeats, KernelChoice kernel) override {
-    return time_cuda_sketch(spec, shape, repeats, kernel);
-  }
+  SketchTiming time_sketch(const SketchCase& timed, int repeats) override { return time_cuda_sketch(timed, repeats); }
 
  private:
+  bool may_use_strip() const { return kernel_ == KernelChoice::kAuto || kernel_ == KernelChoice::kStrip; }
   bool resident() const { return job_.plan.residency == Residency::kDevice; }
   SketchView<float> sketch_of_a() const { return {sketch_.data(), job_.spec.d, job_.shape.n, cols()}; }
   SketchView<float> sketch_of_b() const { return {sketch_.data() + job_.shape.n, job_.spec.d, job_.shape.r, cols()}; }
@@ -119,7 +120,7 @@ PlanLimits CudaBackend::plan_limits(const SketchSpec& spec, const ProblemShape& 
   limits.chunk_buffers = kBuffers;
   const std::int64_t pitch = cuda::device_pitch(shape.n);
   limits.device_row_bytes = (pitch + shape.r) * 4;
-  const bool strip = kernel_ != KernelChoice::kScatter && StripSketcher::serves(spec, shape.n);
+  const bool strip = may_use_strip() && StripSketcher::serves(spec, shape.n);
   limits.scratch_bytes = [=](std::int64_t rows) -> std::int64_t {
     if (strip) return StripSketcher::bytes(spec, shape.n, shape.r, rows);
     const std::int64_t half_sketch = is_half(spec.precision) ? HalfSketcher::bytes(spec, shape.n) : 0;
@@ -145,9 +146,10 @@ void CudaBackend::begin(const SketchJob& job) {
   check(cudaMemsetAsync(sketch_.data(), 0, sketch_.bytes(), stream));
   const bool served = StripSketcher::serves(job.spec, shape.n);
   require(served || kernel_ != KernelChoice::kStrip, ErrorKind::kUsage, StripSketcher::kNeeds);
+  if (kernel_ == KernelChoice::kFlash) require_flash(job.spec);
   strip_.reset();
   const std::int64_t most_rows = std::max<std::int64_t>(1, std::min(job.rows.size(), job.plan.chunk_rows));
-  if (served && kernel_ != KernelChoice::kScatter) {
+  if (served && may_use_strip()) {
     strip_.emplace(job.spec, shape.n, shape.r, most_rows);
   } else {
     const std::int64_t rows = std::min(kEntryRows, scales ? std::max<std::int64_t>(1, job.rows.size()) : most_rows);
@@ -229,6 +231,8 @@ void CudaBackend::add_rows(const SlabView& a, const SlabView& b) {
     check(cuda::fill_entries(job_.spec, a.first_row + done, rows, entries_.data(), stream));
     if (half_) {
       half_->add(a_part, entries_.data(), *stream_);
+    } else if (kernel_ == KernelChoice::kFlash) {
+      check(cuda::flash_fp32(job_.spec, a_part, entries_.data(), sketch_of_a(), stream));
     } else {
       check(cuda::scatter_fp32(job_.spec, a_part, entries_.data(), sketch_of_a(), stream));
     }

@@ -103,11 +103,14 @@ class HostBackend final : public Backend {
 
   std::vector<float> sketch_copy() override { return sketch_; }
 
-  SketchTiming time_sketch(const SketchSpec& spec, const TimedShape& shape, int repeats, KernelChoice kernel) override {
-    require(spec.precision == SketchPrecision::kFp32, ErrorKind::kUsage,
-            fmt::format("--precision {} is measured on GPUs only", to_word(spec.precision)));
-    require(kernel == KernelChoice::kAuto, ErrorKind::kUsage, "--kernel chooses between GPU kernels; the host has one");
-    return time_host_sketch(spec, shape, repeats, threads_);
+  SketchTiming time_sketch(const SketchCase& timed, int repeats) override {
+    require(timed.family != BenchFamily::kFlashBlockRow, ErrorKind::kUsage,
+            "--family flashblockrow is measured on GPUs only");
+    require(timed.spec.precision == SketchPrecision::kFp32, ErrorKind::kUsage,
+            fmt::format("--precision {} is measured on GPUs only", to_word(timed.spec.precision)));
+    require(timed.kernel == BenchKernel::kAuto, ErrorKind::kUsage,
+            "--kernel chooses between GPU kernels; the host has one, --kernel auto");
+    return time_host_sketch(timed.spec, timed.shape, repeats, threads_);
   }
 
  private:

@@ -88,6 +88,37 @@ void add_list(CLI::App& app, const std::string& name, std::vector<E>& target, co
   app.add_option(name, target, help)->delimiter(',')->transform(CLI::Transformer(words))->type_name("LIST");
 }
 
+/// A list of whole numbers of 1 to `most`.
+template <class T>
+void add_numbers(CLI::App& app, const std::string& name, std::vector<T>& target, const std::string& help,
+                 std::int64_t most) {
+  app.add_option(name, target, help)
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(CLI::Range(T{1}, static_cast<T>(most)));
+}
+
+/// Sizes of A and of its sketch.
+void add_bench_sizes(CLI::App& app, BenchSketchOptions& options) {
+  constexpr std::int64_t kMostRows = (std::int64_t{1} << 32) - 1, kMostCols = std::int64_t{1} << 24;
+  add_numbers(app, "--cols", options.cols, "n, a list", kMostCols);
+  auto* bytes = app.add_option("--bytes", options.bytes, "size of A, FP32; m = bytes / 4 n")
+                    ->transform(size_value())
+                    ->capture_default_str();
+  app.add_option("--rows", options.rows, "m, exactly, a list (default: from --bytes)")
+      ->delimiter(',')
+      ->check(CLI::Range(std::int64_t{1}, kMostRows))
+      ->excludes(bytes);
+  auto* oversample = app.add_option("--oversample", options.oversample, "d / n, a list")
+                         ->delimiter(',')
+                         ->capture_default_str()
+                         ->check(check_oversample);
+  app.add_option("--sketch-rows", options.sketch_rows, "d, exactly, a list (default: from --oversample)")
+      ->delimiter(',')
+      ->check(CLI::Range(std::int64_t{1}, kMaxSketchRows))
+      ->excludes(oversample);
+}
+
 void add_backend_choice(CLI::App& app, RunOptions& options) {
   add_choice<BackendChoice>(
       app, "--backend", options.backend,
@@ -195,10 +226,14 @@ void add_backend_options(CLI::App& app, RunOptions& options) {
   add_backend_choice(app, options);
   add_choice<ReduceChoice>(app, "--comm", options.comm, {{"nccl", ReduceChoice::kNccl}, {"mpi", ReduceChoice::kMpi}},
                            "library of the all-reduce on GPUs");
-  add_choice<KernelChoice>(
-      app, "--kernel", options.kernel,
-      {{"auto", KernelChoice::kAuto}, {"strip", KernelChoice::kStrip}, {"scatter", KernelChoice::kScatter}},
-      "sketch kernel on GPUs; auto: the strip engine where it serves the sketch, else scatter");
+  add_choice<KernelChoice>(app, "--kernel", options.kernel,
+                           {{"auto", KernelChoice::kAuto},
+                            {"strip", KernelChoice::kStrip},
+                            {"scatter", KernelChoice::kScatter},
+                            {"flash", KernelChoice::kFlash}},
+                           "sketch kernel on GPUs; auto: the strip engine where it serves the sketch, else scatter; "
+                           "flash: the kernel of the "
+                           "blockperm paper, a baseline");
   app.add_option("--memory", options.memory_bytes,
                  "memory a rank may use on its backend, bytes or 500M (10^6), 2GiB (2^30); 0: what is free")
       ->transform(size_value())
@@ -263,24 +298,27 @@ void add_inspect_options(CLI::App& app, InspectOptions& options) {
 }
 
 void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options) {
-  app.add_option("--cols", options.cols, "n, a list")
-      ->delimiter(',')
-      ->capture_default_str()
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));
-  app.add_option("--bytes", options.bytes, "size of A, FP32; m = bytes / 4 n")
-      ->transform(size_value())
-      ->capture_default_str();
-  app.add_option("--oversample", options.oversample, "d / n, a list")
-      ->delimiter(',')
-      ->capture_default_str()
-      ->check(check_oversample);
-  app.add_option("--zeta", options.zeta, "a list")
-      ->delimiter(',')
-      ->capture_default_str()
-      ->check(CLI::Range(1, kMaxZeta));
+  add_bench_sizes(app, options);
+  add_list<BenchFamily>(
+      app, "--family", options.family,
+      {{"sparsestack", BenchFamily::kSparseStack},
+       {"blockperm", BenchFamily::kBlockPerm},
+       {"flashblockrow", BenchFamily::kFlashBlockRow}},
+      "sparsestack, blockperm, flashblockrow: a list; flashblockrow samples rows of A: fast, but not an "
+      "embedding, as columns of S may be empty (default: sparsestack)");
   add_list<SketchHash>(app, "--hash", options.hash,
                        {{"permuted", SketchHash::kPermuted}, {"independent", SketchHash::kIndependent}},
                        "permuted, independent: a list (default: permuted)");
+  add_numbers(app, "--zeta", options.zeta, "sparsestack: nonzeros of S in every column, a list", kMaxZeta);
+  add_numbers(app, "--kappa", options.kappa,
+              "blockperm, flashblockrow: blocks that meet in one, a list (default: 2, or the number of blocks)",
+              kMaxZeta);
+  add_numbers(app, "--block-nnz", options.block_nnz,
+              "blockperm: nonzeros of S in every column of a block; flashblockrow: in every row; a list", kMaxZeta);
+  add_numbers(app, "--block-rows", options.block_rows, "blockperm: sketch rows of a block, a list", kMaxDealRows);
+  add_list<InputBlocks>(app, "--input-blocks", options.input_blocks,
+                        {{"interleaved", InputBlocks::kInterleaved}, {"contiguous", InputBlocks::kContiguous}},
+                        "blockperm: interleaved, contiguous: a list (default: interleaved)");
   add_list<SketchPrecision>(
       app, "--precision", options.precision,
       {{"fp32", SketchPrecision::kFp32}, {"fp16", SketchPrecision::kFp16}, {"bf16", SketchPrecision::kBf16}},
@@ -290,10 +328,15 @@ void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options) {
                             {"stochastic", SketchRounding::kStochastic},
                             {"dither", SketchRounding::kDither}},
                            "nearest, stochastic, dither: a list, of which fp32 takes nearest only (default: nearest)");
-  add_list<KernelChoice>(
-      app, "--kernel", options.kernel,
-      {{"auto", KernelChoice::kAuto}, {"strip", KernelChoice::kStrip}, {"scatter", KernelChoice::kScatter}},
-      "GPU kernels auto, strip, scatter: a list (default: auto)");
+  add_list<BenchKernel>(app, "--kernel", options.kernel,
+                        {{"auto", BenchKernel::kAuto},
+                         {"strip", BenchKernel::kStrip},
+                         {"scatter", BenchKernel::kScatter},
+                         {"flash", BenchKernel::kFlash},
+                         {"spmm", BenchKernel::kSpmm},
+                         {"gaussian", BenchKernel::kGaussian}},
+                        "GPU kernels auto, strip, scatter, flash; spmm: the same S by cuSPARSE; gaussian: a dense S of "
+                        "the same d by cuBLAS; a list (default: auto)");
   app.add_option("--rhs", options.rhs, "columns of b that are sketched along; the floor stays that of A")
       ->capture_default_str()
       ->check(CLI::Range(0, 1024));
@@ -323,7 +366,32 @@ const char* to_word(ScalingChoice scaling) { return scaling == ScalingChoice::kA
 const char* to_word(SketchFamily family) { return family == SketchFamily::kSparseStack ? "sparsestack" : "blockperm"; }
 const char* to_word(InputBlocks blocks) { return blocks == InputBlocks::kInterleaved ? "interleaved" : "contiguous"; }
 const char* to_word(KernelChoice kernel) {
-  return kernel == KernelChoice::kAuto ? "auto" : kernel == KernelChoice::kStrip ? "strip" : "scatter";
+  switch (kernel) {
+    case KernelChoice::kAuto: return "auto";
+    case KernelChoice::kStrip: return "strip";
+    case KernelChoice::kScatter: return "scatter";
+    case KernelChoice::kFlash: return "flash";
+  }
+  return "";
+}
+const char* to_word(BenchFamily family) {
+  switch (family) {
+    case BenchFamily::kSparseStack: return "sparsestack";
+    case BenchFamily::kBlockPerm: return "blockperm";
+    case BenchFamily::kFlashBlockRow: return "flashblockrow";
+  }
+  return "";
+}
+const char* to_word(BenchKernel kernel) {
+  switch (kernel) {
+    case BenchKernel::kAuto: return "auto";
+    case BenchKernel::kStrip: return "strip";
+    case BenchKernel::kScatter: return "scatter";
+    case BenchKernel::kFlash: return "flash";
+    case BenchKernel::kSpmm: return "spmm";
+    case BenchKernel::kGaussian: return "gaussian";
+  }
+  return "";
 }
 
 }  // namespace tallsketch

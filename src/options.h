@@ -19,7 +19,11 @@ enum class BackendChoice { kAuto, kCuda, kHost };
 enum class ReduceChoice { kNccl, kMpi };
 enum class ScalingChoice { kAuto, kNone };
 enum class ReducePrecision { kFp32, kFp16 };
-enum class KernelChoice { kAuto, kStrip, kScatter };
+enum class KernelChoice { kAuto, kStrip, kScatter, kFlash };
+
+/// What `bench sketch` times: the sketches and kernels of `solve`, and baselines that only it has.
+enum class BenchFamily { kSparseStack, kBlockPerm, kFlashBlockRow };
+enum class BenchKernel { kAuto, kStrip, kScatter, kFlash, kSpmm, kGaussian };
 
 /// A dataset inside a file, from a command line; parse_dataset_name says which part is filled when.
 struct DatasetName {
@@ -97,14 +101,22 @@ struct InspectOptions {
 };
 
 struct BenchSketchOptions {
+  // Lists: the grid is their product, as far as the combinations exist (src/sketch_grid.h).
   std::vector<std::int64_t> cols = {64, 256, 1024};
-  std::uint64_t bytes = std::uint64_t{1} << 30;  // of A, per rank
-  std::vector<double> oversample = {2};
-  std::vector<int> zeta = {4};
+  std::uint64_t bytes = std::uint64_t{1} << 30;  // of A, per rank; unused where rows are given
+  std::vector<std::int64_t> rows;
+  std::vector<double> oversample = {2};  // unused where sketch_rows are given
+  std::vector<std::int64_t> sketch_rows;
+  std::vector<BenchFamily> family = {BenchFamily::kSparseStack};
   std::vector<SketchHash> hash = {SketchHash::kPermuted};
+  std::vector<int> zeta = {4};
+  std::vector<int> kappa;  // empty: the default of make_sketch_spec
+  std::vector<int> block_nnz = {2};
+  std::vector<std::int64_t> block_rows = {128};
+  std::vector<InputBlocks> input_blocks = {InputBlocks::kInterleaved};
   std::vector<SketchPrecision> precision = {SketchPrecision::kFp32};
   std::vector<SketchRounding> rounding = {SketchRounding::kNearest};
-  std::vector<KernelChoice> kernel = {KernelChoice::kAuto};
+  std::vector<BenchKernel> kernel = {BenchKernel::kAuto};
   std::int64_t rhs = 0;
   int repeats = 5;
   RunOptions run;
@@ -127,6 +139,8 @@ const char* to_word(SketchRounding rounding);
 const char* to_word(SketchFamily family);
 const char* to_word(InputBlocks blocks);
 const char* to_word(KernelChoice kernel);
+const char* to_word(BenchFamily family);
+const char* to_word(BenchKernel kernel);
 const char* to_word(ScalingChoice scaling);
 const char* to_word(ReducePrecision reduce);
 

@@ -37,7 +37,8 @@ HELP = {
     "generate": ["--rows", "--cols", "--kind", "--cond", "--rank", "--noise", "--seed", "--dtype", "--shards",
                  *RUN_OPTIONS],
     "inspect": ["--a", "--b", "--ranks", "--backend", "--memory", *SKETCH_OPTIONS, *RUN_OPTIONS],
-    "bench sketch": ["--cols", "--bytes", "--oversample", "--zeta", "--hash", "--precision", "--rounding", "--repeats",
+    "bench sketch": ["--cols", "--bytes", "--rows", "--oversample", "--sketch-rows", "--family", "--hash", "--zeta", "--kappa",
+                     "--block-nnz", "--block-rows", "--input-blocks", "--precision", "--rounding", "--kernel", "--rhs", "--repeats",
                      *RUN_OPTIONS],
 }
 # Flags, and options whose absence is their default.
@@ -349,16 +350,39 @@ def check_inspect_and_bench(checks, folder):
             continue
         checks.check("bench sketch: spec, commit, device, floor of the same run", {
             "bench", "backend", "device", "commit", "family", "hash", "precision", "m", "n", "d", "zeta", "floor_ms",
-            "complete_ms", "floors"} <= set(value), line)
+            "map_ms", "clear_ms", "apply_ms", "complete_ms", "floors", "kernel", "r"} <= set(value), line)
         checks.check("bench sketch: floors is complete over floor", abs(
             value["complete_ms"] / value["floor_ms"] / value["floors"] - 1) < 1e-9 and value["floor_ms"] > 0, line)
+
+
+def check_bench_grid(checks, folder):
+    """Exact sizes, the blockperm lists, and what a grid skips instead of ending."""
+    done = run(["bench", "sketch", "--backend", "host", "--cols", 64, "--rows", "3001,4096", "--sketch-rows", "256,300",
+                "--family", "sparsestack,blockperm,flashblockrow", "--kappa", "1,2", "--block-nnz", 4, "--block-rows", 128,
+                "--input-blocks", "interleaved,contiguous", "--kernel", "auto,flash,gaussian", "--repeats", 1], cwd=folder)
+    values = [strict_json(line) for line in done.out.splitlines()]
+    # A row count: sparsestack for both d; blockperm for d = 256, kappa x kind of blocks. On the host, kernel auto alone.
+    checks.check("bench grid: a line for every case that exists", done.code == 0 and len(values) == 2 * (2 + 4), done)
+    checks.check("bench grid: m and d are exact", {(v["m"], v["d"]) for v in values} == {
+        (3001, 256), (3001, 300), (4096, 256), (4096, 300)}, done.out)
+    blocks = [v for v in values if v["family"] == "blockperm"]
+    checks.check("bench grid: blockperm has its parameters", {(v["kappa"], v["block_nnz"], v["block_rows"], v["input_blocks"],
+                                                              v["zeta"]) for v in blocks} == {
+        (kappa, 4, 128, kind, 4 * kappa) for kappa in (1, 2) for kind in ("interleaved", "contiguous")}, done.out)
+    skipped = [line for line in done.err.splitlines() if line.startswith("skipped: ")]
+    for reason in ("not a multiple of --block-rows 128; use 384", "flash applies blockperm sketches only",
+                   "the host has one", "flashblockrow is measured on GPUs only", "flashblockrow has blocks of 128"):
+        checks.check(f"bench grid: skips for '{reason}'", any(reason in line for line in skipped), done)
+    checks.check("bench grid: skipped lines differ, and are plain", len(set(skipped)) == len(skipped) and
+                 plain_lines(done.err), done)
 
 
 def main():
     checks = Checks()
     print(f"data seed {SEED}, sketch seeds 0 to 9")
     with Folder() as folder:
-        for part in (check_help, check_output, check_small_problems, check_quality, check_generate, check_inspect_and_bench):
+        for part in (check_help, check_output, check_small_problems, check_quality, check_generate, check_inspect_and_bench,
+                     check_bench_grid):
             part(checks, folder)
             print(f"{part.__name__}: done, {checks.passed + len(checks.failed)} checks so far", flush=True)
     return checks.finish()

@@ -228,10 +228,15 @@ def usage_cases():
         Case("inspect without file", 2, ["inspect"], ["FILE"], ranks=(1,)),
         Case("inspect for minus one ranks", 2, ["inspect", "@good.h5", "--ranks", "-1"], ["--ranks"], ranks=(1,)),
         Case("bench without topic", 2, ["bench"], ["subcommand"], ranks=(1,)),
+        Case("bench rows and bytes", 2, ["bench", "sketch", "--rows", "9", "--bytes", "9"], ["--rows", "--bytes"], ranks=(1,)),
+        Case("bench of nothing that exists", 2, ["bench", "sketch", "--family", "sparsestack", "--kernel", "flash"],
+             ["nothing to measure", "blockperm"], ranks=(1,), any_stderr=True),
         Case("bench on several ranks", 2, ["bench", "sketch"], ["3 run", "without mpirun"], ranks=(3,)),
     ]
     for option, wrong in {"--zeta": ["0", "-4"], "--cols": ["0", "-3"], "--oversample": ["0.5", "nan", "-1", "1e99"],
-                          "--bytes": ["0", "100"], "--repeats": ["0"], "--hash": ["sorted"]}.items():
+                          "--bytes": ["0", "100"], "--repeats": ["0"], "--hash": ["sorted"], "--rows": ["0", "4294967296"],
+                          "--sketch-rows": ["0", "63"], "--family": ["gaussian"], "--kappa": ["0"], "--block-nnz": ["0"],
+                          "--block-rows": ["65537"], "--input-blocks": ["odd"], "--kernel": ["cusparse"]}.items():
         cases += [Case(f"bench sketch {option} {value}", 2, ["bench", "sketch", f"{option}={value}"], [option[2:]],
                        ranks=(1,), any_stderr=True) for value in wrong]
     return cases
