@@ -33,7 +33,8 @@ SketchTiming time_beside_floor(const SlabView& slab, const CudaStream& stream, i
   std::vector<double> floors, maps, clears, applies, totals;
   for (int repeat = 0; repeat <= repeats; ++repeat) {
     const double floor = seconds_of(stream, [&] {
-      check(cuda::read_pass(static_cast<const float*>(slab.data), slab.rows * slab.cols, sink.data(), stream.get()));
+      const std::int64_t bytes = slab.rows * slab.cols * element_size(slab.type);
+      check(cuda::read_pass(static_cast<const float*>(slab.data), bytes / 4, sink.data(), stream.get()));
     });
     Parts parts;
     once(parts);
@@ -53,7 +54,7 @@ SketchTiming time_strip(const SketchSpec& spec, const SlabView& slab, const Slab
   DeviceBuffer<float> sketch(spec.d * cols);
   const SketchView<float> of_a{sketch.data(), spec.d, slab.cols, cols};
   const SketchView<float> of_b{sketch.data() + slab.cols, spec.d, b.cols, cols};
-  StripSketcher sketcher(spec, slab.cols, b.cols, slab.rows);
+  StripSketcher sketcher(spec, slab.cols, b.cols, slab.rows, slab.type);
   const std::int64_t step = sketcher.rows_per_table();
   return time_beside_floor(slab, stream, repeats, "strip", [&](Parts& parts) {
     parts.clear = seconds_of(stream, [&] { check(cudaMemsetAsync(sketch.data(), 0, sketch.bytes(), stream.get())); });
@@ -101,18 +102,21 @@ SketchTiming time_scatter(const SketchSpec& spec, const SlabView& slab, const Sl
 }  // namespace
 
 SketchTiming time_cuda_sketch(const SketchSpec& spec, const TimedShape& shape, int repeats, KernelChoice kernel) {
-  const auto [m, n, r] = shape;
+  const auto [m, n, r, type] = shape;
   const bool served = StripSketcher::serves(spec, n);
   require(served || kernel != KernelChoice::kStrip, ErrorKind::kUsage, StripSketcher::kNeeds);
-  const std::int64_t pitch = cuda::device_pitch(n);
+  const bool strip = served && kernel != KernelChoice::kScatter;
+  require(strip || type == ElementType::kFloat32, ErrorKind::kUsage,
+          "--dtype f2 and bf2 need the strip engine: scatter kernels read FP32");
+  const std::int64_t pitch = cuda::device_pitch(n, type);
   const CudaStream stream;
-  DeviceBuffer<float> a(m * pitch);
-  check(cuda::fill_uniform(a.data(), a.count(), stream.get()));
-  const SlabView slab{a.data(), m, n, pitch, ElementType::kFloat32, 0};
+  DeviceBuffer<std::byte> a(m * pitch * element_size(type));
+  check(cuda::fill_uniform(a.data(), m * pitch, type, stream.get()));
+  const SlabView slab{a.data(), m, n, pitch, type, 0};
   DeviceBuffer<float> b(m * r);
-  check(cuda::fill_uniform(b.data(), b.count(), stream.get()));
+  check(cuda::fill_uniform(b.data(), b.count(), ElementType::kFloat32, stream.get()));
   const SlabView b_slab{b.data(), m, r, r, ElementType::kFloat32, 0};
-  if (served && kernel != KernelChoice::kScatter) return time_strip(spec, slab, b_slab, repeats, stream);
+  if (strip) return time_strip(spec, slab, b_slab, repeats, stream);
   return time_scatter(spec, slab, b_slab, repeats, stream);
 }
 

@@ -267,7 +267,7 @@ void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options) {
       ->delimiter(',')
       ->capture_default_str()
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));
-  app.add_option("--bytes", options.bytes, "size of A, FP32; m = bytes / 4 n")
+  app.add_option("--bytes", options.bytes, "size of A; m = bytes / n / 4, with --dtype f2 and bf2 bytes / n / 2")
       ->transform(size_value())
       ->capture_default_str();
   app.add_option("--oversample", options.oversample, "d / n, a list")
@@ -294,6 +294,9 @@ void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options) {
       app, "--kernel", options.kernel,
       {{"auto", KernelChoice::kAuto}, {"strip", KernelChoice::kStrip}, {"scatter", KernelChoice::kScatter}},
       "GPU kernels auto, strip, scatter: a list (default: auto)");
+  add_list<ElementType>(app, "--dtype", options.dtype,
+                        {{"f4", ElementType::kFloat32}, {"f2", ElementType::kFloat16}, {"bf2", ElementType::kBfloat16}},
+                        "type of A in memory f4, f2, bf2: a list (default: f4)");
   app.add_option("--rhs", options.rhs, "columns of b that are sketched along; the floor stays that of A")
       ->capture_default_str()
       ->check(CLI::Range(0, 1024));

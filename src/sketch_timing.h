@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/sketch_spec.h"
+#include "kernels/views.h"
 #include "src/options.h"
 
 namespace tallsketch {
@@ -27,9 +28,11 @@ inline double median(std::vector<double> values) {
   return *middle;
 }
 
-/// A made-up problem: A (m, n) and b (m, r) in FP32.
+/// A made-up problem: A (m, n) of a type, b (m, r) in FP32.
 struct TimedShape {
   std::int64_t m = 0, n = 0, r = 0;
+  ElementType type = ElementType::kFloat32;
+  std::int64_t bytes_of_a() const { return m * n * element_size(type); }
 };
 
 /// In host memory, `threads` threads.
