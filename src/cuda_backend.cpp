@@ -92,6 +92,7 @@ class CudaBackend final : public Backend {
     return kernel_ != KernelChoice::kScatter && StripSketcher::serves(spec, n);
   }
   ElementType device_type(const SketchSpec& spec, const ProblemShape& shape) const;
+  DeviceBuffer<std::byte> make_rows(std::int64_t rows) const;
   void finish(Lane& lane);
   void place(const Lane& lane, std::int64_t rows, std::byte* a);
   void add_rows(const SlabView& a, const SlabView& b);
@@ -142,6 +143,14 @@ PlanLimits CudaBackend::plan_limits(const SketchSpec& spec, const ProblemShape& 
   return limits;
 }
 
+/// Room for rows of A in the device's type and pitch. Zeros, because halves are copied without their padding, which the
+/// engine wants finite.
+DeviceBuffer<std::byte> CudaBackend::make_rows(std::int64_t rows) const {
+  DeviceBuffer<std::byte> room(rows * pitch_ * element_size(type_));
+  if (type_ != ElementType::kFloat32) check(cudaMemsetAsync(room.data(), 0, room.bytes(), stream_->get()));
+  return room;
+}
+
 void CudaBackend::begin(const SketchJob& job) {
   job_ = job;
   const ProblemShape& shape = job.shape;
@@ -153,7 +162,7 @@ void CudaBackend::begin(const SketchJob& job) {
   pitch_ = cuda::device_pitch(shape.n, type_);
   const cudaStream_t stream = stream_->get();
   if (resident()) {
-    slab_a_ = DeviceBuffer<std::byte>(job.rows.size() * pitch_ * element_size(type_));
+    slab_a_ = make_rows(job.rows.size());
     slab_b_ = DeviceBuffer<float>(job.rows.size() * shape.r);
   }
   sketch_ = DeviceBuffer<float>(job.spec.d * cols());
@@ -177,7 +186,7 @@ void CudaBackend::begin(const SketchJob& job) {
     lane.raw_a = DeviceBuffer<std::byte>(rows * shape.n * element_size(shape.a_type));
     lane.raw_b = DeviceBuffer<double>(rows * shape.r);
     if (!resident()) {
-      lane.a = DeviceBuffer<std::byte>(rows * pitch_ * element_size(type_));
+      lane.a = make_rows(rows);
       lane.b = DeviceBuffer<float>(rows * shape.r);
     }
     lane.chunk = {lane.pinned_a.data(), static_cast<double*>(lane.pinned_b.data()), {}};

@@ -27,7 +27,7 @@ class StripSketcher {
   StripSketcher(const SketchSpec& spec, std::int64_t n, std::int64_t r, std::int64_t rows, ElementType type);
 
   /// Adds S a to sketch_a and S b to sketch_b, unscaled; a and b are the same rows on the device, a of the sketcher's
-  /// type, start and pitch aligned to 16 bytes, b FP32.
+  /// type, start and pitch aligned to 16 bytes, in half precision with finite padding; b FP32.
   void add(const SlabView& a, const SlabView& b, const SketchView<float>& sketch_a, const SketchView<float>& sketch_b,
            const CudaStream& stream);
 

@@ -37,8 +37,8 @@ HELP = {
     "generate": ["--rows", "--cols", "--kind", "--cond", "--rank", "--noise", "--seed", "--dtype", "--shards",
                  *RUN_OPTIONS],
     "inspect": ["--a", "--b", "--ranks", "--backend", "--memory", *SKETCH_OPTIONS, *RUN_OPTIONS],
-    "bench sketch": ["--cols", "--bytes", "--oversample", "--zeta", "--hash", "--precision", "--rounding", "--repeats",
-                     *RUN_OPTIONS],
+    "bench sketch": ["--cols", "--bytes", "--oversample", "--zeta", "--hash", "--precision", "--rounding", "--dtype",
+                     "--repeats", *RUN_OPTIONS],
 }
 # Flags, and options whose absence is their default.
 NO_DEFAULT = {"--help", "--version", "--ignore-launcher", "--quiet", "--verbose", "--report", "--sketch-rows"}
@@ -348,10 +348,12 @@ def check_inspect_and_bench(checks, folder):
             checks.check("bench sketch: strict JSON", False, f"{error}: {line}")
             continue
         checks.check("bench sketch: spec, commit, device, floor of the same run", {
-            "bench", "backend", "device", "commit", "family", "hash", "precision", "m", "n", "d", "zeta", "floor_ms",
-            "complete_ms", "floors"} <= set(value), line)
+            "bench", "backend", "device", "commit", "family", "hash", "precision", "dtype", "m", "n", "d", "zeta",
+            "floor_ms", "complete_ms", "floors"} <= set(value), line)
         checks.check("bench sketch: floors is complete over floor", abs(
             value["complete_ms"] / value["floor_ms"] / value["floors"] - 1) < 1e-9 and value["floor_ms"] > 0, line)
+    done = run(["bench", "sketch", "--backend", "host", "--cols", "8", "--bytes", "1M", "--dtype", "f2"])
+    checks.check("bench sketch: half precision on the host is refused", done.code == 2 and "--dtype" in done.err, done)
 
 
 def main():
