@@ -11,6 +11,7 @@
 #include "src/communicator.h"
 #include "src/error.h"
 #include "src/sketch_grid.h"
+#include "src/text.h"
 #include "src/version.h"
 #include "src/watchdog.h"
 
@@ -57,7 +58,7 @@ double floor_gb_per_s(const SketchCase& timed, const SketchTiming& timing) {
 void print_json(const Backend& backend, const SketchCase& timed, const SketchTiming& timing) {
   Json line = {{"bench", "sketch"},       {"backend", backend.name()}, {"device", backend.device()},
                {"commit", version_git()}, {"kernel", timing.kernel},   {"m", timed.shape.m},
-               {"n", timed.shape.n},      {"r", timed.shape.r}};
+               {"n", timed.shape.n},      {"r", timed.shape.r},        {"dtype", to_word(timed.shape.type)}};
   line.update(sketch_json(timed));
   line["floor_ms"] = 1e3 * timing.floor;
   line["floor_gb_per_s"] = floor_gb_per_s(timed, timing);
@@ -81,10 +82,11 @@ std::string nonzeros(const SketchCase& timed) {
                      spec.input_blocks == InputBlocks::kContiguous ? "c" : "");
 }
 
-constexpr const char* kRow = "{:>10} {:>6} {:>6} {:>13} {:>9} {:>11} {:>5} {:>8} {:>9} {:>8} {:>8} {:>9} {:>7}{}\n";
+constexpr const char* kRow =
+    "{:>10} {:>6} {:>6} {:>8} {:>13} {:>9} {:>11} {:>5} {:>8} {:>9} {:>8} {:>8} {:>9} {:>7}{}\n";
 
 void print_header(const Backend& backend) {
-  std::fputs(fmt::format(kRow, "m", "n", "d", "family", "nonzeros", "hash", "prec", "kernel", "GB/s", "map ms",
+  std::fputs(fmt::format(kRow, "m", "n", "d", "dtype", "family", "nonzeros", "hash", "prec", "kernel", "GB/s", "map ms",
                          "apply ms", "all ms", "floors", "   on " + backend.device())
                  .c_str(),
              stderr);
@@ -95,12 +97,13 @@ void print_row(const SketchCase& timed, const SketchTiming& timing) {
     return seconds ? fmt::format("{:.3f}", 1e3 * *seconds) : std::string("-");
   };
   const bool hashed = !is_gaussian(timed) && timed.family != BenchFamily::kFlashBlockRow;
-  std::fputs(fmt::format(kRow, timed.shape.m, timed.shape.n, timed.spec.d, family_word(timed), nonzeros(timed),
-                         hashed ? to_word(timed.spec.hash) : "-", to_word(timed.spec.precision), timing.kernel,
-                         fmt::format("{:.1f}", floor_gb_per_s(timed, timing)), part(timing.map), part(timing.apply),
-                         part(timing.complete), fmt::format("{:.2f}", timing.complete / timing.floor), "")
-                 .c_str(),
-             stderr);
+  std::fputs(
+      fmt::format(kRow, timed.shape.m, timed.shape.n, timed.spec.d, to_word(timed.shape.type), family_word(timed),
+                  nonzeros(timed), hashed ? to_word(timed.spec.hash) : "-", to_word(timed.spec.precision),
+                  timing.kernel, fmt::format("{:.1f}", floor_gb_per_s(timed, timing)), part(timing.map),
+                  part(timing.apply), part(timing.complete), fmt::format("{:.2f}", timing.complete / timing.floor), "")
+          .c_str(),
+      stderr);
 }
 
 /// Combinations that do not exist: told of one by one, and an error where nothing else is left.

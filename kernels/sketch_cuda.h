@@ -75,10 +75,12 @@ namespace tallsketch::cuda {
 [[nodiscard]] cudaError_t transpose_scaled(const SketchView<float>& sketch, const double* factor, float* out,
                                            cudaStream_t stream);
 
-/// data[k] = a number in [-1, 1) from counter k: input of benchmarks.
-[[nodiscard]] cudaError_t fill_uniform(float* data, std::int64_t count, cudaStream_t stream);
+/// data[k] = a number in [-1, 1) from counter k, rounded to the type: input of benchmarks.
+/// data  out (count) device FP32, FP16 or BF16
+[[nodiscard]] cudaError_t fill_uniform(void* data, std::int64_t count, ElementType type, cudaStream_t stream);
 
-/// Reads count floats once and does next to nothing with them: the floor that benchmarks divide by.
+/// Reads count floats once and does next to nothing with them: the floor that benchmarks divide by, whatever the bits
+/// mean.
 /// sink  out (1) device, written only if the sum is one certain value, so that the loads stay
 [[nodiscard]] cudaError_t read_pass(const float* data, std::int64_t count, float* sink, cudaStream_t stream);
 

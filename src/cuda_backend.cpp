@@ -46,7 +46,8 @@ struct Lane {
   PinnedBuffer pinned_a, pinned_b;
   DeviceBuffer<std::byte> raw_a;
   DeviceBuffer<double> raw_b;
-  DeviceBuffer<float> a, b;  // FP32, unless the slab is resident
+  DeviceBuffer<std::byte> a;  // padded, of the device's type, unless the slab is resident; b likewise
+  DeviceBuffer<float> b;
   CudaEvent start, uploaded, sketched;
   bool busy = false;
 };
@@ -88,7 +89,13 @@ class CudaBackend final : public Backend {
   SketchView<float> whole_sketch() const { return {sketch_.data(), job_.spec.d, cols(), cols()}; }
   std::int64_t cols() const { return job_.shape.n + job_.shape.r; }
 
+  bool uses_strip(const SketchSpec& spec, std::int64_t n) const {
+    return kernel_ != KernelChoice::kScatter && StripSketcher::serves(spec, n);
+  }
+  ElementType device_type(const SketchSpec& spec, const ProblemShape& shape) const;
+  DeviceBuffer<std::byte> make_rows(std::int64_t rows) const;
   void finish(Lane& lane);
+  void place(const Lane& lane, std::int64_t rows, std::byte* a);
   void add_rows(const SlabView& a, const SlabView& b);
 
   const Communicator& comm_;
@@ -101,14 +108,21 @@ class CudaBackend final : public Backend {
   std::unique_ptr<CudaStream> stream_;
   std::unique_ptr<NcclReduce> nccl_;
   SketchJob job_;
-  std::int64_t pitch_ = 0;  // of A on the device, in floats; even, so that pairs are aligned
-  DeviceBuffer<float> slab_a_, slab_b_, sketch_;
+  ElementType type_ = ElementType::kFloat32;  // of A on the device
+  std::int64_t pitch_ = 0;                    // of A on the device; even, so that pairs are aligned
+  DeviceBuffer<std::byte> slab_a_;
+  DeviceBuffer<float> slab_b_, sketch_;
   DeviceBuffer<std::uint32_t> entries_;  // scatter
   std::optional<StripSketcher> strip_;   // the strip engine, where it serves the sketch
   std::optional<HalfSketcher> half_;     // the sketch of A in 16 bits, where that was asked for
   std::array<Lane, kBuffers> lanes_;
   int next_ = 0;
 };
+
+/// The strip engine takes A in half precision as it is stored; everything else on the device is FP32.
+ElementType CudaBackend::device_type(const SketchSpec& spec, const ProblemShape& shape) const {
+  return element_size(shape.a_type) == 2 && uses_strip(spec, shape.n) ? shape.a_type : ElementType::kFloat32;
+}
 
 PlanLimits CudaBackend::plan_limits(const SketchSpec& spec, const ProblemShape& shape) const {
   PlanLimits limits;
@@ -118,15 +132,24 @@ PlanLimits CudaBackend::plan_limits(const SketchSpec& spec, const ProblemShape& 
                             ? static_cast<std::int64_t>(memory_limit_)
                             : std::max<std::int64_t>(1, static_cast<std::int64_t>(free) / ranks_on_device_ - kReserve);
   limits.chunk_buffers = kBuffers;
-  const std::int64_t pitch = cuda::device_pitch(shape.n);
-  limits.device_row_bytes = (pitch + shape.r) * 4;
-  const bool strip = may_use_strip() && StripSketcher::serves(spec, shape.n);
+  const ElementType type = device_type(spec, shape);
+  const std::int64_t pitch = cuda::device_pitch(shape.n, type);
+  limits.device_row_bytes = pitch * element_size(type) + shape.r * 4;
+  const bool strip = uses_strip(spec, shape.n);
   limits.scratch_bytes = [=](std::int64_t rows) -> std::int64_t {
-    if (strip) return StripSketcher::bytes(spec, shape.n, shape.r, rows);
+    if (strip) return StripSketcher::bytes(spec, shape.n, shape.r, rows, type);
     const std::int64_t half_sketch = is_half(spec.precision) ? HalfSketcher::bytes(spec, shape.n) : 0;
     return kEntryRows * spec.zeta * 4 + half_sketch;
   };
   return limits;
+}
+
+/// Room for rows of A in the device's type and pitch. Zeros, because halves are copied without their padding, which the
+/// engine wants finite.
+DeviceBuffer<std::byte> CudaBackend::make_rows(std::int64_t rows) const {
+  DeviceBuffer<std::byte> room(rows * pitch_ * element_size(type_));
+  if (type_ != ElementType::kFloat32) check(cudaMemsetAsync(room.data(), 0, room.bytes(), stream_->get()));
+  return room;
 }
 
 void CudaBackend::begin(const SketchJob& job) {
@@ -136,21 +159,22 @@ void CudaBackend::begin(const SketchJob& job) {
   require(!scales || resident() || job.rows.empty(), ErrorKind::kUsage,
           "--precision fp16 needs A in device memory, because its column scales come first; A does not fit, so use "
           "--precision fp32 (as fast when A is streamed), more GPUs, or --scaling none");
-  pitch_ = cuda::device_pitch(shape.n);
+  type_ = device_type(job.spec, shape);
+  pitch_ = cuda::device_pitch(shape.n, type_);
   const cudaStream_t stream = stream_->get();
   if (resident()) {
-    slab_a_ = DeviceBuffer<float>(job.rows.size() * pitch_);
+    slab_a_ = make_rows(job.rows.size());
     slab_b_ = DeviceBuffer<float>(job.rows.size() * shape.r);
   }
   sketch_ = DeviceBuffer<float>(job.spec.d * cols());
   check(cudaMemsetAsync(sketch_.data(), 0, sketch_.bytes(), stream));
-  const bool served = StripSketcher::serves(job.spec, shape.n);
-  require(served || kernel_ != KernelChoice::kStrip, ErrorKind::kUsage, StripSketcher::kNeeds);
+  const bool strip = uses_strip(job.spec, shape.n);
+  require(strip || kernel_ != KernelChoice::kStrip, ErrorKind::kUsage, StripSketcher::kNeeds);
   if (kernel_ == KernelChoice::kFlash) require_flash(job.spec);
   strip_.reset();
   const std::int64_t most_rows = std::max<std::int64_t>(1, std::min(job.rows.size(), job.plan.chunk_rows));
-  if (served && may_use_strip()) {
-    strip_.emplace(job.spec, shape.n, shape.r, most_rows);
+  if (strip) {
+    strip_.emplace(job.spec, shape.n, shape.r, most_rows, type_);
   } else {
     const std::int64_t rows = std::min(kEntryRows, scales ? std::max<std::int64_t>(1, job.rows.size()) : most_rows);
     entries_ = DeviceBuffer<std::uint32_t>(rows * job.spec.zeta);
@@ -164,7 +188,7 @@ void CudaBackend::begin(const SketchJob& job) {
     lane.raw_a = DeviceBuffer<std::byte>(rows * shape.n * element_size(shape.a_type));
     lane.raw_b = DeviceBuffer<double>(rows * shape.r);
     if (!resident()) {
-      lane.a = DeviceBuffer<float>(rows * pitch_);
+      lane.a = make_rows(rows);
       lane.b = DeviceBuffer<float>(rows * shape.r);
     }
     lane.chunk = {lane.pinned_a.data(), static_cast<double*>(lane.pinned_b.data()), {}};
@@ -188,13 +212,27 @@ void CudaBackend::finish(Lane& lane) {
   lane.busy = false;
 }
 
+/// Brings the lane's raw rows into the device's type and pitch.
+void CudaBackend::place(const Lane& lane, std::int64_t rows, std::byte* a) {
+  const ProblemShape& shape = job_.shape;
+  if (type_ == ElementType::kFloat32) {
+    check(cuda::convert_to_float({lane.raw_a.data(), rows, shape.n, shape.n, shape.a_type, lane.chunk.rows.begin},
+                                 reinterpret_cast<float*>(a), pitch_, stream_->get()));
+    return;
+  }
+  const auto size = static_cast<std::size_t>(element_size(type_));
+  const std::size_t row_bytes = static_cast<std::size_t>(shape.n) * size;
+  check(cudaMemcpy2DAsync(a, static_cast<std::size_t>(pitch_) * size, lane.raw_a.data(), row_bytes, row_bytes,
+                          static_cast<std::size_t>(rows), cudaMemcpyDeviceToDevice, stream_->get()));
+}
+
 void CudaBackend::upload(const ChunkBuffer& chunk) {
   Lane& lane = *std::find_if(lanes_.begin(), lanes_.end(), [&](const Lane& l) { return &l.chunk == &chunk; });
   const ProblemShape& shape = job_.shape;
   const cudaStream_t stream = stream_->get();
   const std::int64_t rows = chunk.rows.size();
   const std::int64_t local = chunk.rows.begin - job_.rows.begin;
-  float* const a = resident() ? slab_a_.data() + local * pitch_ : lane.a.data();
+  std::byte* const a = resident() ? slab_a_.data() + local * pitch_ * element_size(type_) : lane.a.data();
   float* const b = resident() ? slab_b_.data() + local * shape.r : lane.b.data();
 
   lane.start.record(*stream_);
@@ -203,11 +241,10 @@ void CudaBackend::upload(const ChunkBuffer& chunk) {
   check(cudaMemcpyAsync(lane.raw_b.data(), chunk.b, static_cast<std::size_t>(rows * shape.r) * 8,
                         cudaMemcpyHostToDevice, stream));
   lane.uploaded.record(*stream_);
-  check(cuda::convert_to_float({lane.raw_a.data(), rows, shape.n, shape.n, shape.a_type, chunk.rows.begin}, a, pitch_,
-                               stream));
+  place(lane, rows, a);
   check(cuda::convert_to_float({lane.raw_b.data(), rows, shape.r, shape.r, ElementType::kFloat64, chunk.rows.begin}, b,
                                shape.r, stream));
-  const SlabView a_rows{a, rows, shape.n, pitch_, ElementType::kFloat32, chunk.rows.begin};
+  const SlabView a_rows{a, rows, shape.n, pitch_, type_, chunk.rows.begin};
   const SlabView b_rows{b, rows, shape.r, shape.r, ElementType::kFloat32, chunk.rows.begin};
   if (half_ && half_->scales()) {
     half_->measure(a_rows, *stream_);
@@ -250,7 +287,7 @@ void CudaBackend::sketch() {
     lanes_[0].uploaded.record(*stream_);
     const ProblemShape& shape = job_.shape;
     if (half_->scales()) {
-      add_rows({slab_a_.data(), job_.rows.size(), shape.n, pitch_, ElementType::kFloat32, job_.rows.begin},
+      add_rows({slab_a_.data(), job_.rows.size(), shape.n, pitch_, type_, job_.rows.begin},
                {slab_b_.data(), job_.rows.size(), shape.r, shape.r, ElementType::kFloat32, job_.rows.begin});
     }
     half_->finish(sketch_of_a(), *stream_);

@@ -17,7 +17,7 @@ SketchTiming time_strip(const SketchSpec& spec, const SlabView& slab, const Slab
   DeviceBuffer<float> sketch(spec.d * cols);
   const SketchView<float> of_a{sketch.data(), spec.d, slab.cols, cols};
   const SketchView<float> of_b{sketch.data() + slab.cols, spec.d, b.cols, cols};
-  StripSketcher sketcher(spec, slab.cols, b.cols, slab.rows);
+  StripSketcher sketcher(spec, slab.cols, b.cols, slab.rows, slab.type);
   const std::int64_t step = sketcher.rows_per_table();
   return time_beside_floor(slab, stream, repeats, "strip", [&](Parts& parts) {
     parts.clear = seconds_of(stream, [&] { check(cudaMemsetAsync(sketch.data(), 0, sketch.bytes(), stream.get())); });
@@ -117,29 +117,28 @@ SketchTiming time_gaussian(const SketchSpec& spec, const SlabView& slab, int rep
 }  // namespace
 
 SketchTiming time_cuda_sketch(const SketchCase& timed, int repeats) {
-  const auto [m, n, r] = timed.shape;
+  const auto [m, n, r, type] = timed.shape;
   const SketchSpec& spec = timed.spec;
-  const std::int64_t pitch = cuda::device_pitch(n);
+  const bool served = timed.family != BenchFamily::kFlashBlockRow && StripSketcher::serves(spec, n);
+  const bool strip = served && (timed.kernel == BenchKernel::kAuto || timed.kernel == BenchKernel::kStrip);
+  require(strip || timed.kernel != BenchKernel::kStrip, ErrorKind::kUsage, StripSketcher::kNeeds);
+  require(strip || type == ElementType::kFloat32, ErrorKind::kUsage,
+          "--dtype f2 and bf2 need the strip engine: the other kernels read FP32");
+  const std::int64_t pitch = cuda::device_pitch(n, type);
   const CudaStream stream;
-  DeviceBuffer<float> a(m * pitch);
-  check(cuda::fill_uniform(a.data(), a.count(), stream.get()));
-  const SlabView slab{a.data(), m, n, pitch, ElementType::kFloat32, 0};
+  DeviceBuffer<std::byte> a(m * pitch * element_size(type));
+  check(cuda::fill_uniform(a.data(), m * pitch, type, stream.get()));
+  const SlabView slab{a.data(), m, n, pitch, type, 0};
   DeviceBuffer<float> b(m * r);
-  check(cuda::fill_uniform(b.data(), b.count(), stream.get()));
+  check(cuda::fill_uniform(b.data(), b.count(), ElementType::kFloat32, stream.get()));
   const SlabView b_slab{b.data(), m, r, r, ElementType::kFloat32, 0};
 
-  switch (timed.kernel) {
-    case BenchKernel::kSpmm: return time_spmm(spec, slab, repeats, stream);
-    case BenchKernel::kGaussian: return time_gaussian(spec, slab, repeats, stream);
-    case BenchKernel::kFlash: return time_flash(spec, slab, b_slab, repeats, stream);
-    case BenchKernel::kScatter: return time_scatter(spec, slab, b_slab, repeats, stream);
-    case BenchKernel::kAuto:
-    case BenchKernel::kStrip: break;
-  }
+  if (strip) return time_strip(spec, slab, b_slab, repeats, stream);
+  if (timed.kernel == BenchKernel::kSpmm) return time_spmm(spec, slab, repeats, stream);
+  if (timed.kernel == BenchKernel::kGaussian) return time_gaussian(spec, slab, repeats, stream);
+  if (timed.kernel == BenchKernel::kFlash) return time_flash(spec, slab, b_slab, repeats, stream);
   if (timed.family == BenchFamily::kFlashBlockRow) return time_block_row(spec, slab, repeats, stream);
-  const bool served = StripSketcher::serves(spec, n);
-  require(served || timed.kernel != BenchKernel::kStrip, ErrorKind::kUsage, StripSketcher::kNeeds);
-  return served ? time_strip(spec, slab, b_slab, repeats, stream) : time_scatter(spec, slab, b_slab, repeats, stream);
+  return time_scatter(spec, slab, b_slab, repeats, stream);
 }
 
 }  // namespace tallsketch

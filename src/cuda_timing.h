@@ -37,7 +37,8 @@ SketchTiming time_beside_floor(const SlabView& slab, const CudaStream& stream, i
   std::vector<double> floors, maps, clears, applies, preprocesses, totals;
   for (int repeat = 0; repeat <= repeats; ++repeat) {
     const double floor = seconds_of(stream, [&] {
-      check(cuda::read_pass(static_cast<const float*>(slab.data), slab.rows * slab.cols, sink.data(), stream.get()));
+      const std::int64_t bytes = slab.rows * slab.cols * element_size(slab.type);
+      check(cuda::read_pass(static_cast<const float*>(slab.data), bytes / 4, sink.data(), stream.get()));
     });
     Parts parts;
     once(parts);

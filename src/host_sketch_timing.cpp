@@ -3,6 +3,7 @@
 #include "kernels/philox.h"
 #include "kernels/read_pass_host.h"
 #include "kernels/sketch_host.h"
+#include "src/error.h"
 #include "src/host_buffer.h"
 #include "src/sketch_timing.h"
 
@@ -20,7 +21,8 @@ double seconds_of(F&& f) {
 }  // namespace
 
 SketchTiming time_host_sketch(const SketchSpec& spec, const TimedShape& shape, int repeats, int threads) {
-  const auto [m, n, r] = shape;
+  const auto [m, n, r, type] = shape;
+  require(type == ElementType::kFloat32, ErrorKind::kUsage, "--dtype f2 and bf2 are measured on GPUs only");
   HostBuffer data(m * n * 4);
   auto* a = reinterpret_cast<float*>(data.data());
 #pragma omp parallel for num_threads(threads) schedule(static)

@@ -102,9 +102,10 @@ void add_numbers(CLI::App& app, const std::string& name, std::vector<T>& target,
 void add_bench_sizes(CLI::App& app, BenchSketchOptions& options) {
   constexpr std::int64_t kMostRows = (std::int64_t{1} << 32) - 1, kMostCols = std::int64_t{1} << 24;
   add_numbers(app, "--cols", options.cols, "n, a list", kMostCols);
-  auto* bytes = app.add_option("--bytes", options.bytes, "size of A, FP32; m = bytes / 4 n")
-                    ->transform(size_value())
-                    ->capture_default_str();
+  auto* bytes =
+      app.add_option("--bytes", options.bytes, "size of A; m = bytes / n / 4, with --dtype f2 and bf2 bytes / n / 2")
+          ->transform(size_value())
+          ->capture_default_str();
   app.add_option("--rows", options.rows, "m, exactly, a list (default: from --bytes)")
       ->delimiter(',')
       ->check(CLI::Range(std::int64_t{1}, kMostRows))
@@ -337,6 +338,9 @@ void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options) {
                          {"gaussian", BenchKernel::kGaussian}},
                         "GPU kernels auto, strip, scatter, flash; spmm: the same S by cuSPARSE; gaussian: a dense S of "
                         "the same d by cuBLAS; a list (default: auto)");
+  add_list<ElementType>(app, "--dtype", options.dtype,
+                        {{"f4", ElementType::kFloat32}, {"f2", ElementType::kFloat16}, {"bf2", ElementType::kBfloat16}},
+                        "type of A in memory f4, f2, bf2: a list (default: f4)");
   app.add_option("--rhs", options.rhs, "columns of b that are sketched along; the floor stays that of A")
       ->capture_default_str()
       ->check(CLI::Range(0, 1024));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/sketch_spec.h"
+#include "kernels/views.h"
 
 namespace CLI {
 class App;
@@ -117,6 +118,7 @@ struct BenchSketchOptions {
   std::vector<SketchPrecision> precision = {SketchPrecision::kFp32};
   std::vector<SketchRounding> rounding = {SketchRounding::kNearest};
   std::vector<BenchKernel> kernel = {BenchKernel::kAuto};
+  std::vector<ElementType> dtype = {ElementType::kFloat32};  // of A
   std::int64_t rhs = 0;
   int repeats = 5;
   RunOptions run;

@@ -9,6 +9,7 @@
 #include "kernels/rounding.h"
 #include "src/error.h"
 #include "src/sketch_identity.h"
+#include "src/text.h"
 
 namespace tallsketch {
 
@@ -89,8 +90,11 @@ SketchSpec block_row_spec(const TimedShape& shape, const SketchOptions& options)
 std::vector<TimedShape> shapes(const BenchSketchOptions& options) {
   std::vector<TimedShape> all;
   for (const std::int64_t n : options.cols) {
-    if (options.rows.empty()) all.push_back({static_cast<std::int64_t>(options.bytes) / (4 * n), n, options.rhs});
-    for (const std::int64_t m : options.rows) all.push_back({m, n, options.rhs});
+    for (const ElementType type : options.dtype) {
+      const auto from_bytes = static_cast<std::int64_t>(options.bytes) / (element_size(type) * n);
+      if (options.rows.empty()) all.push_back({from_bytes, n, options.rhs, type});
+      for (const std::int64_t m : options.rows) all.push_back({m, n, options.rhs, type});
+    }
   }
   return all;
 }
@@ -112,6 +116,9 @@ std::string mismatch(const SketchCase& timed) {
   if ((baseline || timed.kernel == BenchKernel::kFlash) && timed.spec.precision != SketchPrecision::kFp32) {
     return "this baseline has --precision fp32 alone";
   }
+  if ((baseline || timed.kernel == BenchKernel::kFlash) && timed.shape.type != ElementType::kFloat32) {
+    return "this kernel reads FP32; use --dtype f4";
+  }
   if (baseline && timed.shape.r > 0) return "this baseline sketches A alone; use --rhs 0";
   return "";
 }
@@ -120,7 +127,7 @@ std::string mismatch(const SketchCase& timed) {
 bool is_repeated(const std::vector<SketchCase>& cases, const SketchCase& next) {
   return next.kernel == BenchKernel::kGaussian && std::any_of(cases.begin(), cases.end(), [&](const SketchCase& c) {
            return c.kernel == next.kernel && c.shape.m == next.shape.m && c.shape.n == next.shape.n &&
-                  c.spec.d == next.spec.d;
+                  c.shape.type == next.shape.type && c.spec.d == next.spec.d;
          });
 }
 
@@ -140,7 +147,7 @@ SketchSpec spec_of(const BenchSketchOptions& options, const TimedShape& shape, B
   require(shape.m > 0, ErrorKind::kUsage,
           fmt::format("--bytes {} with n = {} leaves no rows; raise --bytes", options.bytes, shape.n));
   if (family == BenchFamily::kFlashBlockRow) return block_row_spec(shape, sketch);
-  return make_sketch_spec({shape.m, shape.n, 0, ElementType::kFloat32}, sketch);
+  return make_sketch_spec({shape.m, shape.n, 0, shape.type}, sketch);
 }
 
 /// What was asked for where there is no spec to describe.
@@ -185,8 +192,8 @@ std::string describe(const SketchCase& timed) {
       : timed.family == BenchFamily::kFlashBlockRow
           ? fmt::format("flashblockrow, d = {}, kappa = {}, s = {}", spec.d, spec.kappa, spec.block_nnz)
           : describe(spec);
-  return fmt::format("m = {}, n = {}: {}, {}, kernel {}", timed.shape.m, timed.shape.n, sketch, to_word(spec.precision),
-                     to_word(timed.kernel));
+  return fmt::format("m = {}, n = {}, {}: {}, {}, kernel {}", timed.shape.m, timed.shape.n, to_word(timed.shape.type),
+                     sketch, to_word(spec.precision), to_word(timed.kernel));
 }
 
 }  // namespace tallsketch

@@ -16,7 +16,7 @@ namespace tallsketch {
 std::vector<SketchCase> make_sketch_grid(const BenchSketchOptions& options,
                                          const std::function<void(const std::string&)>& skip);
 
-/// "m = 4096, n = 64: sparsestack, permuted hash, d = 128, zeta = 4, fp32, kernel strip"
+/// "m = 4096, n = 64, float32: sparsestack, permuted hash, d = 128, zeta = 4, fp32, kernel strip"
 std::string describe(const SketchCase& timed);
 
 }  // namespace tallsketch

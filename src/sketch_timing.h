@@ -8,14 +8,16 @@
 #include <vector>
 
 #include "kernels/sketch_spec.h"
+#include "kernels/views.h"
 #include "src/options.h"
 
 namespace tallsketch {
 
-/// A made-up problem: A (m, n) and b (m, r) in FP32.
+/// A made-up problem: A (m, n) of a type, b (m, r) in FP32.
 struct TimedShape {
   std::int64_t m = 0, n = 0, r = 0;
-  std::int64_t bytes_of_a() const { return m * n * 4; }
+  ElementType type = ElementType::kFloat32;
+  std::int64_t bytes_of_a() const { return m * n * element_size(type); }
 };
 
 /// One case of the grid. kernel = kGaussian: of the spec only d and seed count; flashblockrow: d, kappa, block_nnz, seed.

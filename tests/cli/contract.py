@@ -38,7 +38,7 @@ HELP = {
                  *RUN_OPTIONS],
     "inspect": ["--a", "--b", "--ranks", "--backend", "--memory", *SKETCH_OPTIONS, *RUN_OPTIONS],
     "bench sketch": ["--cols", "--bytes", "--rows", "--oversample", "--sketch-rows", "--family", "--hash", "--zeta", "--kappa",
-                     "--block-nnz", "--block-rows", "--input-blocks", "--precision", "--rounding", "--kernel", "--rhs", "--repeats",
+                     "--block-nnz", "--block-rows", "--input-blocks", "--precision", "--rounding", "--dtype", "--kernel", "--rhs", "--repeats",
                      *RUN_OPTIONS],
 }
 # Flags, and options whose absence is their default.
@@ -349,10 +349,12 @@ def check_inspect_and_bench(checks, folder):
             checks.check("bench sketch: strict JSON", False, f"{error}: {line}")
             continue
         checks.check("bench sketch: spec, commit, device, floor of the same run", {
-            "bench", "backend", "device", "commit", "family", "hash", "precision", "m", "n", "d", "zeta", "floor_ms",
-            "map_ms", "clear_ms", "apply_ms", "complete_ms", "floors", "kernel", "r"} <= set(value), line)
+            "bench", "backend", "device", "commit", "family", "hash", "precision", "dtype", "m", "n", "d", "zeta",
+            "floor_ms", "map_ms", "clear_ms", "apply_ms", "complete_ms", "floors", "kernel", "r"} <= set(value), line)
         checks.check("bench sketch: floors is complete over floor", abs(
             value["complete_ms"] / value["floor_ms"] / value["floors"] - 1) < 1e-9 and value["floor_ms"] > 0, line)
+    done = run(["bench", "sketch", "--backend", "host", "--cols", "8", "--bytes", "1M", "--dtype", "f2"])
+    checks.check("bench sketch: half precision on the host is refused", done.code == 2 and "--dtype" in done.err, done)
 
 
 def check_bench_grid(checks, folder):
