@@ -228,11 +228,24 @@ def usage_cases():
         Case("inspect without file", 2, ["inspect"], ["FILE"], ranks=(1,)),
         Case("inspect for minus one ranks", 2, ["inspect", "@good.h5", "--ranks", "-1"], ["--ranks"], ranks=(1,)),
         Case("bench without topic", 2, ["bench"], ["subcommand"], ranks=(1,)),
+        Case("study without topic", 2, ["study"], ["subcommand"], ranks=(1,)),
+        Case("study of a basis too wide", 2, ["study", "geometry", "--rows", "10", "--cols", "6"], ["--rows 10", "--cols 6"],
+             any_stderr=True),
+        Case("study with more kappa than blocks", 2, ["study", "geometry", "--kappa", "3"], ["--kappa 3", "2 blocks"], ranks=(1,),
+             any_stderr=True),
+        Case("study fp16 on the host", 2, ["study", "geometry", "--backend", "host", "--precision", "fp16", "--rows", "100",
+                                           "--cols", "8"], ["fp16", "fp32"], any_stderr=True),
+        Case("study into a missing folder", 9, ["study", "geometry", "--rows", "100", "--cols", "8", "-o", "@none/x.csv"],
+             ["none/x.csv", "No such file"]),
         Case("bench on several ranks", 2, ["bench", "sketch"], ["3 run", "without mpirun"], ranks=(3,)),
     ]
     for option, wrong in {"--zeta": ["0", "-4"], "--cols": ["0", "-3"], "--oversample": ["0.5", "nan", "-1", "1e99"],
                           "--bytes": ["0", "100"], "--repeats": ["0"], "--hash": ["sorted"]}.items():
         cases += [Case(f"bench sketch {option} {value}", 2, ["bench", "sketch", f"{option}={value}"], [option[2:]],
+                       ranks=(1,), any_stderr=True) for value in wrong]
+    for option, wrong in {"--coherence": ["-0.1", "1.1", "nan"], "--seeds": ["0"], "--zeta": ["0"], "--oversample": ["1", "auto"],
+                          "--head": ["last"], "--sketch": ["gauss"]}.items():
+        cases += [Case(f"study geometry {option} {value}", 2, ["study", "geometry", f"{option}={value}"], [option[2:]],
                        ranks=(1,), any_stderr=True) for value in wrong]
     return cases
 
