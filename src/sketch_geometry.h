@@ -37,7 +37,7 @@ SketchGeometry gaussian_geometry(std::int64_t d, std::int64_t n, std::uint64_t s
 class BlockCoherence {
  public:
   /// Reads U once. spec: BlockPerm; of it count d, B_r, kappa and the kind of input blocks, not the seed.
-  /// Cost: m n^2 operations, 8 M n^2 bytes
+  /// Cost: m n^2 operations, 8 M n^2 bytes; each norm below M eigenvalues of (n, n) matrices, O(M n^3)
   BlockCoherence(RowSource& basis, const SketchSpec& spec);
 
   /// M max_h ||U^(h)||^2, over input blocks h.
