@@ -94,8 +94,8 @@ std::vector<Case> all_cases(const StudyGeometryOptions& options) {
 
 const char* const kCsvHeader =
     "backend,commit,m,n,head,coherence,largest_leverage,family,hash,precision,d,zeta,kappa,block_rows,input_blocks,"
-    "first_seed,seeds,distortion_median,distortion_least,distortion_largest,sigma_min_median,sigma_min_least,"
-    "rank_losses,gaussian_distortion_median,block_coherence,neighbourhood_coherence_median,"
+    "first_seed,seeds,distortion_median,distortion_least,distortion_largest,length_distortion_median,sigma_min_median,"
+    "sigma_min_least,rank_losses,gaussian_distortion_median,block_coherence,neighbourhood_coherence_median,"
     "neighbourhood_coherence_least,neighbourhood_coherence_largest\n";
 
 std::string csv_line(const Backend& backend, const ProblemShape& shape, const Case& c, const GeometryResult& result,
@@ -112,11 +112,12 @@ std::string csv_line(const Backend& backend, const ProblemShape& shape, const Ca
                              neighbourhood.least, neighbourhood.largest);
   }
   return fmt::format(
-      "{},{},{},{},{},{},{:.6g},{},{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{},{:.6g},{}\n",
+      "{},{},{},{},{},{},{:.6g},{},{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{},{:.6g},{}\n",
       backend.name(), version_git(), shape.m, shape.n, to_word(c.head), c.coherence, result.largest_leverage,
       to_word(spec.family), to_word(spec.hash), to_word(spec.precision), spec.d, spec.zeta, blocks, spec.seed,
-      result.distortion.size(), distortion.median, distortion.least, distortion.largest, smallest.median,
-      smallest.least, result.rank_losses, gaussian.median, coherences);
+      result.distortion.size(), distortion.median, distortion.least, distortion.largest,
+      spread_of(result.length_distortion).median, smallest.median, smallest.least, result.rank_losses, gaussian.median,
+      coherences);
 }
 
 const char* const kTableHeader =

@@ -74,6 +74,7 @@ GeometryResult study_geometry(const SketchOptions& options, int seeds, std::int6
       const double scale = 1 / std::sqrt(static_cast<double>(spec.zeta));
       const SketchGeometry geometry = measure_geometry(sketch, spec.d, shape.n, shape.n + shape.r, scale);
       result.distortion.push_back(geometry.distortion());
+      result.length_distortion.push_back(geometry.length_distortion());
       result.smallest.push_back(geometry.smallest);
       result.rank_losses += geometry.loses_rank() ? 1 : 0;
       if (coherence) result.neighbourhood_coherence.push_back(coherence->of_neighbourhoods(spec));

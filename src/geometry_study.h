@@ -23,11 +23,12 @@ struct Spread {
 Spread spread_of(std::vector<double> values);
 
 struct GeometryResult {
-  SketchSpec spec;                 // of the first seed
-  std::vector<double> distortion;  // per seed: max |sigma^2 - 1|
-  std::vector<double> smallest;    // per seed: sigma_min
-  int rank_losses = 0;             // seeds whose sigma_min is below 1e-6
-  double largest_leverage = 0;     // of U
+  SketchSpec spec;                        // of the first seed
+  std::vector<double> distortion;         // per seed: max |sigma^2 - 1|
+  std::vector<double> length_distortion;  // per seed: max |sigma - 1|
+  std::vector<double> smallest;           // per seed: sigma_min
+  int rank_losses = 0;                    // seeds whose sigma_min is below 1e-6
+  double largest_leverage = 0;            // of U
   // BlockPerm only.
   std::optional<double> block_coherence;
   std::vector<double> neighbourhood_coherence;  // per seed: the wiring is drawn from it

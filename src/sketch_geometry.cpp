@@ -60,6 +60,8 @@ double SketchGeometry::distortion() const {
   return std::max(std::fabs(largest * largest - 1), std::fabs(1 - smallest * smallest));
 }
 
+double SketchGeometry::length_distortion() const { return std::max(std::fabs(largest - 1), std::fabs(1 - smallest)); }
+
 SketchGeometry measure_geometry(const std::vector<float>& sketch, std::int64_t d, std::int64_t n, std::int64_t cols,
                                 double scale) {
   std::vector<double> matrix(static_cast<std::size_t>(d * n));

@@ -17,6 +17,8 @@ struct SketchGeometry {
 
   /// max |sigma^2 - 1|: the distortion of the subspace, ||(S U)^T S U - I||_2.
   double distortion() const;
+  /// max |sigma - 1|: the same extremes as lengths, not squares; paper F's figures agree with this one.
+  double length_distortion() const;
   /// Whether a direction of the subspace is lost: what remains of it is rounding.
   bool loses_rank() const { return smallest < 1e-6; }
 };

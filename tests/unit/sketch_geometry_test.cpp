@@ -19,6 +19,8 @@ TEST_CASE("the extremes of a scaled diagonal matrix are its entries, and further
   CHECK(geometry.largest == Catch::Approx(3));
   CHECK(geometry.smallest == Catch::Approx(0.5));
   CHECK(geometry.distortion() == Catch::Approx(8));
+  CHECK(geometry.length_distortion() == Catch::Approx(2));
+  CHECK(measure_geometry({1, 0, 0, 0.25}, 2, 2, 2, 1).length_distortion() == Catch::Approx(0.75));
   CHECK(!geometry.loses_rank());
 }
 
