@@ -67,9 +67,8 @@ std::string check_begins_with_digit(const std::string& text) {
   return !text.empty() && text[0] >= '0' && text[0] <= '9' ? "" : "'" + text + "' does not begin with a number";
 }
 
-/// Why a text is no d / n; empty if it is one.
-std::string check_oversample(const std::string& text) {
-  if (text == "auto") return "";
+/// Why a text is no number above 1; empty if it is one.
+std::string check_ratio(const std::string& text) {
   std::size_t used = 0;
   double value = 0;
   try {
@@ -78,7 +77,14 @@ std::string check_oversample(const std::string& text) {
     used = 0;
   }
   const bool good = used == text.size() && std::isfinite(value) && value > 1 && value <= 1e6;
-  return good ? "" : "'" + text + "' is neither auto nor a number above 1 (at most 1e6)";
+  return good ? "" : "'" + text + "' is no number above 1 (at most 1e6)";
+}
+
+/// Why a text is no d / n; empty if it is one.
+std::string check_oversample(const std::string& text) {
+  return text == "auto" || check_ratio(text).empty()
+             ? ""
+             : "'" + text + "' is neither auto nor a number above 1 (at most 1e6)";
 }
 
 /// A list of words, separated by commas, that map to an enumeration.
@@ -120,6 +126,18 @@ void add_bench_sizes(CLI::App& app, BenchSketchOptions& options) {
       ->excludes(oversample);
 }
 
+void add_block_options(CLI::App& app, std::optional<int>& block_nnz, std::optional<std::int64_t>& block_rows) {
+  app.add_option("--block-nnz", block_nnz, "blockperm: nonzeros of S in each of those blocks (default: 2)")
+      ->check(CLI::Range(1, kMaxZeta));
+  app.add_option("--block-rows", block_rows, "blockperm: sketch rows of a block (default: 128)")
+      ->check(CLI::Range(std::int64_t{1}, kMaxDealRows));
+}
+
+void add_scaling_option(CLI::App& app, ScalingChoice& scaling) {
+  add_choice<ScalingChoice>(app, "--scaling", scaling, {{"auto", ScalingChoice::kAuto}, {"none", ScalingChoice::kNone}},
+                            "column scaling by powers of two before an fp16 sketch");
+}
+
 void add_backend_choice(CLI::App& app, RunOptions& options) {
   add_choice<BackendChoice>(
       app, "--backend", options.backend,
@@ -156,10 +174,7 @@ void add_sketch_options(CLI::App& app, SketchOptions& options) {
   app.add_option("--kappa", options.kappa,
                  "blockperm: blocks of the sketch that every row goes to (default: 2, or the number of blocks)")
       ->check(CLI::Range(1, kMaxZeta));
-  app.add_option("--block-nnz", options.block_nnz, "blockperm: nonzeros of S in each of those blocks (default: 2)")
-      ->check(CLI::Range(1, kMaxZeta));
-  app.add_option("--block-rows", options.block_rows, "blockperm: sketch rows of a block (default: 128)")
-      ->check(CLI::Range(std::int64_t{1}, kMaxDealRows));
+  add_block_options(app, options.block_nnz, options.block_rows);
   app.add_option_function<std::string>(
          "--input-blocks",
          [&options](const std::string& text) {
@@ -194,9 +209,7 @@ void add_sketch_options(CLI::App& app, SketchOptions& options) {
                               {"stochastic", SketchRounding::kStochastic},
                               {"dither", SketchRounding::kDither}},
                              "how a product becomes a contribution to an fp16 or bf16 sketch");
-  add_choice<ScalingChoice>(app, "--scaling", options.scaling,
-                            {{"auto", ScalingChoice::kAuto}, {"none", ScalingChoice::kNone}},
-                            "column scaling by powers of two before an fp16 sketch");
+  add_scaling_option(app, options.scaling);
   add_choice<ReducePrecision>(app, "--reduce", options.reduce,
                               {{"fp32", ReducePrecision::kFp32}, {"fp16", ReducePrecision::kFp16}},
                               "number format in which the ranks' sketches of A are summed, in columns scaled by powers "
@@ -351,6 +364,60 @@ void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options) {
   add_run_options(app, options.run);
 }
 
+void add_study_geometry_options(CLI::App& app, StudyGeometryOptions& options) {
+  app.add_option("--rows", options.rows, "m, rows of the orthonormal basis U")
+      ->transform(size_value())
+      ->capture_default_str()
+      ->type_name("M");
+  app.add_option("--cols", options.cols, "n, its columns; at most m / 2")
+      ->transform(size_value())
+      ->capture_default_str()
+      ->type_name("N");
+  app.add_option("--coherence", options.coherence,
+                 "leverage of the head, n rows near coordinate vectors, a list: 0 a Gaussian basis, 1 coordinate rows")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(check_finite)
+      ->check(CLI::Range(0.0, 1.0));
+  add_list<HeadRows>(app, "--head", options.head, {{"first", HeadRows::kFirst}, {"random", HeadRows::kRandom}},
+                     "which rows are the head, first, random: a list (default: first,random)");
+  app.add_option("--data-seed", options.data_seed, "seed of U, 64 bits")->capture_default_str()->check(check_seed);
+  app.add_option("--oversample", options.oversample, "d / n, a list; d is rounded up as in solve")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(check_ratio);
+  add_list<SketchFamily>(app, "--sketch", options.family,
+                         {{"sparsestack", SketchFamily::kSparseStack}, {"blockperm", SketchFamily::kBlockPerm}},
+                         "sparsestack, blockperm: a list (default: sparsestack,blockperm)");
+  add_list<SketchHash>(app, "--hash", options.hash,
+                       {{"permuted", SketchHash::kPermuted}, {"independent", SketchHash::kIndependent}},
+                       "permuted, independent: a list (default: permuted,independent)");
+  const auto counts = [&](const char* name, std::vector<int>& target, const char* help) {
+    return app.add_option(name, target, help)->delimiter(',')->check(CLI::Range(1, kMaxZeta))->type_name("LIST");
+  };
+  counts("--zeta", options.zeta, "sparsestack: nonzeros of S in every column, a list")->capture_default_str();
+  counts("--kappa", options.kappa,
+         "blockperm: blocks of the sketch that every row goes to, a list (default: 2, or the number of blocks)");
+  add_block_options(app, options.block_nnz, options.block_rows);
+  add_list<InputBlocks>(app, "--input-blocks", options.input_blocks,
+                        {{"interleaved", InputBlocks::kInterleaved}, {"contiguous", InputBlocks::kContiguous}},
+                        "blockperm: interleaved, contiguous: a list (default: interleaved)");
+  add_list<SketchPrecision>(
+      app, "--precision", options.precision,
+      {{"fp32", SketchPrecision::kFp32}, {"fp16", SketchPrecision::kFp16}, {"bf16", SketchPrecision::kBf16}},
+      "fp32, fp16, bf16 (the last two on GPUs only): a list (default: fp32)");
+  add_scaling_option(app, options.scaling);
+  app.add_option("--seed", options.seed, "first seed of the sketches, 64 bits")
+      ->capture_default_str()
+      ->check(check_seed);
+  app.add_option("--seeds", options.seeds, "sketches of each case: seed, seed + 1, ...")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000000));
+  app.add_option("-o,--output", options.output, "CSV file (default: standard output)")->type_name("X.csv");
+  add_backend_options(app, options.run);
+  add_run_options(app, options.run);
+}
+
 const char* to_word(SketchHash hash) { return hash == SketchHash::kPermuted ? "permuted" : "independent"; }
 const char* to_word(SketchPrecision precision) {
   switch (precision) {
@@ -367,6 +434,7 @@ const char* to_word(SketchRounding rounding) {
 }
 const char* to_word(ReducePrecision reduce) { return reduce == ReducePrecision::kFp32 ? "fp32" : "fp16"; }
 const char* to_word(ScalingChoice scaling) { return scaling == ScalingChoice::kAuto ? "auto" : "none"; }
+const char* to_word(HeadRows head) { return head == HeadRows::kFirst ? "first" : "random"; }
 const char* to_word(SketchFamily family) { return family == SketchFamily::kSparseStack ? "sparsestack" : "blockperm"; }
 const char* to_word(InputBlocks blocks) { return blocks == InputBlocks::kInterleaved ? "interleaved" : "contiguous"; }
 const char* to_word(KernelChoice kernel) {

@@ -26,6 +26,9 @@ enum class KernelChoice { kAuto, kStrip, kScatter, kFlash };
 enum class BenchFamily { kSparseStack, kBlockPerm, kFlashBlockRow };
 enum class BenchKernel { kAuto, kStrip, kScatter, kFlash, kSpmm, kGaussian };
 
+/// Studies: which rows of an orthonormal basis are near coordinate vectors, the first n or n drawn at random.
+enum class HeadRows { kFirst, kRandom };
+
 /// A dataset inside a file, from a command line; parse_dataset_name says which part is filled when.
 struct DatasetName {
   std::string file;
@@ -124,6 +127,29 @@ struct BenchSketchOptions {
   RunOptions run;
 };
 
+/// The grid of study geometry: every combination of the lists that belongs to the sketch family.
+struct StudyGeometryOptions {
+  std::int64_t rows = 8192;
+  std::int64_t cols = 128;
+  std::vector<double> coherence = {0, 0.25, 0.5, 0.75, 1};
+  std::vector<HeadRows> head = {HeadRows::kFirst, HeadRows::kRandom};
+  std::uint64_t data_seed = 123;  // paper F's
+  std::vector<double> oversample = {2, 4};
+  std::vector<SketchFamily> family = {SketchFamily::kSparseStack, SketchFamily::kBlockPerm};
+  std::vector<SketchHash> hash = {SketchHash::kPermuted, SketchHash::kIndependent};
+  std::vector<int> zeta = {1, 2, 4, 8};
+  std::vector<int> kappa;  // empty: make_sketch_spec's choice
+  std::vector<InputBlocks> input_blocks = {InputBlocks::kInterleaved};
+  std::optional<int> block_nnz;
+  std::optional<std::int64_t> block_rows;
+  std::vector<SketchPrecision> precision = {SketchPrecision::kFp32};
+  ScalingChoice scaling = ScalingChoice::kAuto;
+  std::uint64_t seed = 0;  // the first of `seeds`
+  int seeds = 10;
+  std::string output;  // empty: standard output
+  RunOptions run;
+};
+
 void add_input_options(CLI::App& app, InputOptions& options);
 void add_sketch_options(CLI::App& app, SketchOptions& options);
 /// Launch, waiting and talking: every subcommand has these.
@@ -134,6 +160,7 @@ void add_solve_options(CLI::App& app, SolveOptions& options);
 void add_generate_options(CLI::App& app, GenerateOptions& options);
 void add_inspect_options(CLI::App& app, InspectOptions& options);
 void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options);
+void add_study_geometry_options(CLI::App& app, StudyGeometryOptions& options);
 
 const char* to_word(SketchHash hash);
 const char* to_word(SketchPrecision precision);
@@ -145,5 +172,6 @@ const char* to_word(BenchFamily family);
 const char* to_word(BenchKernel kernel);
 const char* to_word(ScalingChoice scaling);
 const char* to_word(ReducePrecision reduce);
+const char* to_word(HeadRows head);
 
 }  // namespace tallsketch

@@ -4,6 +4,7 @@
 Judged by numpy and h5py, never by tallsketch itself. Seeds are fixed, so that every figure repeats.
 Run by CTest as cli.contract.
 """
+import csv
 import fcntl
 import itertools
 import os
@@ -37,6 +38,9 @@ HELP = {
     "generate": ["--rows", "--cols", "--kind", "--cond", "--rank", "--noise", "--seed", "--dtype", "--shards",
                  *RUN_OPTIONS],
     "inspect": ["--a", "--b", "--ranks", "--backend", "--memory", *SKETCH_OPTIONS, *RUN_OPTIONS],
+    "study geometry": ["--rows", "--cols", "--coherence", "--head", "--data-seed", "--oversample", "--sketch", "--hash", "--zeta",
+                       "--kappa", "--block-nnz", "--block-rows", "--input-blocks", "--precision", "--scaling", "--seed",
+                       "--seeds", "--output", "--backend", *RUN_OPTIONS],
     "bench sketch": ["--cols", "--bytes", "--rows", "--oversample", "--sketch-rows", "--family", "--hash", "--zeta", "--kappa",
                      "--block-nnz", "--block-rows", "--input-blocks", "--precision", "--rounding", "--dtype", "--kernel", "--rhs", "--repeats",
                      *RUN_OPTIONS],
@@ -81,7 +85,7 @@ def check_help(checks, folder):
                              re.search(r"=\S|default: ?\S", block), block)
                 checks.check(f"{name}: {option} is explained", len(block.split()) > 2, block)
     done = run(["--help"], cwd=folder)
-    for word in ("solve", "generate", "inspect", "bench", "Exit codes:"):
+    for word in ("solve", "generate", "inspect", "bench", "study", "Exit codes:"):
         checks.check(f"--help has {word}", done.code == 0 and word in done.out, done)
     done = run(["--version"], ranks=2, cwd=folder)
     checks.check("--version: exit 0, plain", done.code == 0 and plain_lines(done.out), done)
@@ -379,12 +383,38 @@ def check_bench_grid(checks, folder):
                  plain_lines(done.err), done)
 
 
+def check_study_geometry(checks, folder):
+    """study geometry writes one CSV line a case, the same lines on several ranks and in a file, plausible figures."""
+    command = ["study", "geometry", "--backend", "host", "--rows", 600, "--cols", 16, "--coherence", "0,1", "--head", "first",
+               "--oversample", 4, "--zeta", "1,4", "--block-rows", 16, "--seeds", 3]
+    done = run(command, cwd=folder)
+    lines = list(csv.DictReader(done.out.splitlines()))
+    checks.check("study geometry: a line a case", done.code == 0 and len(lines) == 2 * (2 * 2 + 2), done)
+    for line in lines:
+        figures = {key: float(line[key]) for key in line if key.startswith(("distortion_", "sigma_min_"))}
+        checks.check("study geometry: figures in order", figures["distortion_least"] <= figures["distortion_median"] <=
+                     figures["distortion_largest"] and 0 <= figures["sigma_min_least"] <= figures["sigma_min_median"] < 2, line)
+        checks.check("study geometry: coherences of blockperm alone", (line["family"] == "blockperm") ==
+                     bool(line["block_coherence"]) == bool(line["neighbourhood_coherence_median"]) == bool(line["kappa"]), line)
+        checks.check("study geometry: leverage of coordinate rows", line["coherence"] != "1" or line["largest_leverage"] == "1",
+                     line)
+    checks.check("study geometry: a table for people", len(done.err.splitlines()) == 1 + len(lines) and plain_lines(done.err), done)
+    done_file = run([*command, "--quiet", "-o", "geometry.csv"], ranks=3, cwd=folder)
+    with open(os.path.join(folder, "geometry.csv"), encoding="ascii") as file:
+        in_file = list(csv.DictReader(file))
+    checks.check("study geometry: 3 ranks and a file, nothing printed", done_file.code == 0 and not done_file.out, done_file)
+    for alone, shared in zip(lines, in_file):
+        checks.check("study geometry: 3 ranks agree with one to rounding", all(
+            abs(float(alone[key]) - float(shared[key])) < 1e-5 if key.startswith(("distortion_", "sigma_min_"))
+            else alone[key] == shared[key] for key in alone), (alone, shared))
+
+
 def main():
     checks = Checks()
     print(f"data seed {SEED}, sketch seeds 0 to 9")
     with Folder() as folder:
         for part in (check_help, check_output, check_small_problems, check_quality, check_generate, check_inspect_and_bench,
-                     check_bench_grid):
+                     check_bench_grid, check_study_geometry):
             part(checks, folder)
             print(f"{part.__name__}: done, {checks.passed + len(checks.failed)} checks so far", flush=True)
     return checks.finish()

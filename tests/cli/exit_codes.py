@@ -231,6 +231,15 @@ def usage_cases():
         Case("bench rows and bytes", 2, ["bench", "sketch", "--rows", "9", "--bytes", "9"], ["--rows", "--bytes"], ranks=(1,)),
         Case("bench of nothing that exists", 2, ["bench", "sketch", "--family", "sparsestack", "--kernel", "flash"],
              ["nothing to measure", "blockperm"], ranks=(1,), any_stderr=True),
+        Case("study without topic", 2, ["study"], ["subcommand"], ranks=(1,)),
+        Case("study of a basis too wide", 2, ["study", "geometry", "--rows", "10", "--cols", "6"], ["--rows 10", "--cols 6"],
+             any_stderr=True),
+        Case("study with more kappa than blocks", 2, ["study", "geometry", "--kappa", "3"], ["--kappa 3", "2 blocks"], ranks=(1,),
+             any_stderr=True),
+        Case("study fp16 on the host", 2, ["study", "geometry", "--backend", "host", "--precision", "fp16", "--rows", "100",
+                                           "--cols", "8"], ["fp16", "fp32"], any_stderr=True),
+        Case("study into a missing folder", 9, ["study", "geometry", "--rows", "100", "--cols", "8", "-o", "@none/x.csv"],
+             ["none/x.csv", "No such file"]),
         Case("bench on several ranks", 2, ["bench", "sketch"], ["3 run", "without mpirun"], ranks=(3,)),
     ]
     for option, wrong in {"--zeta": ["0", "-4"], "--cols": ["0", "-3"], "--oversample": ["0.5", "nan", "-1", "1e99"],
@@ -238,6 +247,10 @@ def usage_cases():
                           "--sketch-rows": ["0", "63"], "--family": ["gaussian"], "--kappa": ["0"], "--block-nnz": ["0"],
                           "--block-rows": ["65537"], "--input-blocks": ["odd"], "--kernel": ["cusparse"]}.items():
         cases += [Case(f"bench sketch {option} {value}", 2, ["bench", "sketch", f"{option}={value}"], [option[2:]],
+                       ranks=(1,), any_stderr=True) for value in wrong]
+    for option, wrong in {"--coherence": ["-0.1", "1.1", "nan"], "--seeds": ["0"], "--zeta": ["0"], "--oversample": ["1", "auto"],
+                          "--head": ["last"], "--sketch": ["gauss"]}.items():
+        cases += [Case(f"study geometry {option} {value}", 2, ["study", "geometry", f"{option}={value}"], [option[2:]],
                        ranks=(1,), any_stderr=True) for value in wrong]
     return cases
 
