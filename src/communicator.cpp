@@ -97,21 +97,28 @@ void all_reduce(T* data, std::int64_t count, MPI_Datatype type, MPI_Op op, MPI_C
 }  // namespace
 
 void Communicator::sum(float* data, std::int64_t count) const {
-  // A count that differs between ranks would hang or mix up elements; one small reduction rules it out.
+  require_same(count);
+  all_reduce(data, count, MPI_FLOAT, MPI_SUM, comm_);
+}
+
+void Communicator::sum(double* data, std::int64_t count) const {
+  require_same(count);
+  all_reduce(data, count, MPI_DOUBLE, MPI_SUM, comm_);
+}
+
+void Communicator::require_same(std::int64_t count) const {
   std::array<std::int64_t, 2> bounds = {count, -count};
   all_reduce(bounds.data(), 2, MPI_INT64_T, MPI_MAX, comm_);
   require(bounds[0] == -bounds[1], ErrorKind::kInternal,
           fmt::format("all-reduce counts differ between ranks: {} to {}", -bounds[1], bounds[0]));
-  all_reduce(data, count, MPI_FLOAT, MPI_SUM, comm_);
 }
-
-void Communicator::sum(double* data, std::int64_t count) const { all_reduce(data, count, MPI_DOUBLE, MPI_SUM, comm_); }
 
 void Communicator::sum(std::int64_t* data, std::int64_t count) const {
   all_reduce(data, count, MPI_INT64_T, MPI_SUM, comm_);
 }
 
 void Communicator::max(float* data, std::int64_t count) const { all_reduce(data, count, MPI_FLOAT, MPI_MAX, comm_); }
+void Communicator::max(double* data, std::int64_t count) const { all_reduce(data, count, MPI_DOUBLE, MPI_MAX, comm_); }
 
 std::int64_t Communicator::max(std::int64_t value) const {
   all_reduce(&value, 1, MPI_INT64_T, MPI_MAX, comm_);

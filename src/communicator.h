@@ -48,12 +48,13 @@ class Communicator {
   MPI_Comm handle() const { return comm_; }
 
   /// Collective: element-wise sum over ranks, in place. Same bits on every rank and in every run at fixed ranks.
-  /// Limits: any count; sent in blocks of 2^27 elements, because MPI counts are 32-bit. FP32 counts are compared first.
+  /// Limits: any count; sent in blocks of 2^27 elements, because MPI counts are 32-bit. Counts of reals are compared first.
   void sum(float* data, std::int64_t count) const;
   void sum(double* data, std::int64_t count) const;
   void sum(std::int64_t* data, std::int64_t count) const;
   /// Collective: element-wise maximum over ranks, in place.
   void max(float* data, std::int64_t count) const;
+  void max(double* data, std::int64_t count) const;
   std::int64_t max(std::int64_t value) const;
   std::int64_t min(std::int64_t value) const;
   double sum(double value) const;
@@ -77,6 +78,8 @@ class Communicator {
 
  private:
   void agree(const std::optional<Error>& mine) const;
+  /// A count that differs between ranks would hang or mix up elements; one small reduction rules it out.
+  void require_same(std::int64_t count) const;
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1, node_rank_ = 0, node_size_ = 1, nodes_ = 1;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
@@ -41,10 +42,18 @@ struct Lane {
   PinnedBuffer pinned_a, pinned_b;
   DeviceBuffer<std::byte> raw_a;
   DeviceBuffer<double> raw_b;
-  DeviceBuffer<float> a, b;  // FP32, unless the slab is resident
+  DeviceBuffer<float> a, b;  // FP32, unless the slab is resident or the sketch FP64
   CudaEvent start, uploaded, sketched;
   bool busy = false;
 };
+
+template <class T>
+std::vector<T> copy_of(const DeviceBuffer<T>& device, const CudaStream& stream) {
+  std::vector<T> host(static_cast<std::size_t>(device.count()));
+  check(cudaMemcpyAsync(host.data(), device.data(), device.bytes(), cudaMemcpyDeviceToHost, stream.get()));
+  stream.synchronize();
+  return host;
+}
 
 class CudaBackend final : public Backend {
  public:
@@ -71,7 +80,7 @@ class CudaBackend final : public Backend {
   void reduce() override;
   SketchRange sketch_range() override;
   TriangularFactor factor() override;
-  std::vector<float> sketch_copy() override;
+  std::vector<double> sketch_copy() override;
   SketchTiming time_sketch(const SketchSpec& spec, const TimedShape& shape, int repeats, KernelChoice kernel) override {
     return time_cuda_sketch(spec, shape, repeats, kernel);
   }
@@ -79,12 +88,35 @@ class CudaBackend final : public Backend {
  private:
   bool fp16() const { return job_.spec.precision == SketchPrecision::kFp16; }
   bool resident() const { return job_.plan.residency == Residency::kDevice; }
-  SketchView<float> sketch_of_a() const { return {sketch_.data(), job_.spec.d, job_.shape.n, cols()}; }
-  SketchView<float> sketch_of_b() const { return {sketch_.data() + job_.shape.n, job_.spec.d, job_.shape.r, cols()}; }
-  SketchView<float> whole_sketch() const { return {sketch_.data(), job_.spec.d, cols(), cols()}; }
+  bool fp64() const { return job_.spec.precision == SketchPrecision::kFp64; }
+  /// Columns [first, first + count) of the sketch; T is the type that the precision asks for.
+  template <class T>
+  SketchView<T> sketch_columns(std::int64_t first, std::int64_t count) const {
+    return {std::get<DeviceBuffer<T>>(sketch_).data() + first, job_.spec.d, count, cols()};
+  }
+  template <class T = float>
+  SketchView<T> sketch_of_a() const {
+    return sketch_columns<T>(0, job_.shape.n);
+  }
+  template <class T = float>
+  SketchView<T> sketch_of_b() const {
+    return sketch_columns<T>(job_.shape.n, job_.shape.r);
+  }
+  /// Calls f with the view of the whole sketch, of either type.
+  template <class F>
+  auto visit_sketch(F&& f) const {
+    return std::visit(
+        [&]<class T>(const DeviceBuffer<T>& sketch) {
+          return f(SketchView<T>{sketch.data(), job_.spec.d, cols(), cols()});
+        },
+        sketch_);
+  }
   std::int64_t cols() const { return job_.shape.n + job_.shape.r; }
 
+  void release();
+  void clear_sketch();
   void finish(Lane& lane);
+  void add_chunk(const SlabView& a, const SlabView& b, Lane& lane);
   void add_rows(const SlabView& a, const SlabView& b);
 
   const Communicator& comm_;
@@ -97,14 +129,17 @@ class CudaBackend final : public Backend {
   std::unique_ptr<CudaStream> stream_;
   std::unique_ptr<NcclReduce> nccl_;
   SketchJob job_;
-  std::int64_t pitch_ = 0;  // of A on the device, in floats; even, so that pairs are aligned
-  DeviceBuffer<float> slab_a_, slab_b_, sketch_;
+  std::int64_t pitch_ = 0;               // of A on the device, in floats; even, so that pairs are aligned
+  DeviceBuffer<float> slab_a_, slab_b_;  // resident rows of an FP32 or FP16 sketch
+  DeviceBuffer<std::byte> stored_a_;     // resident rows of an FP64 sketch: as stored, without padding
+  DeviceBuffer<double> stored_b_;
+  std::variant<DeviceBuffer<float>, DeviceBuffer<double>> sketch_;  // (d, n + r), as the precision asks
   DeviceBuffer<std::uint16_t> half_sketch_;
   DeviceBuffer<float> column_max_, column_factor_;
   DeviceBuffer<double> column_squares_, inverse_factor_;
-  DeviceBuffer<std::uint32_t> entries_;  // scatter
-  std::optional<StripSketcher> strip_;   // the strip engine, where it serves the sketch
-  std::array<Lane, kBuffers> lanes_;
+  DeviceBuffer<std::uint32_t> entries_;              // scatter
+  std::optional<StripSketcher> strip_;               // the strip engine, where it serves the sketch
+  std::optional<std::array<Lane, kBuffers>> lanes_;  // from begin on
   int next_ = 0;
 };
 
@@ -117,7 +152,9 @@ PlanLimits CudaBackend::plan_limits(const SketchSpec& spec, const ProblemShape& 
                             : std::max<std::int64_t>(1, static_cast<std::int64_t>(free) / ranks_on_device_ - kReserve);
   limits.chunk_buffers = kBuffers;
   const std::int64_t pitch = cuda::device_pitch(shape.n);
-  limits.device_row_bytes = (pitch + shape.r) * 4;
+  limits.device_row_bytes = spec.precision == SketchPrecision::kFp64
+                                ? shape.row_bytes()
+                                : (pitch + shape.r) * element_size(ElementType::kFloat32);
   const bool strip = kernel_ != KernelChoice::kScatter && StripSketcher::serves(spec, shape.n);
   limits.scratch_bytes = [=](std::int64_t rows) -> std::int64_t {
     if (strip) return StripSketcher::bytes(spec, shape.n, shape.r, rows);
@@ -127,7 +164,33 @@ PlanLimits CudaBackend::plan_limits(const SketchSpec& spec, const ProblemShape& 
   return limits;
 }
 
+/// Gives all memory of the last job back, before that of the next is asked for.
+void CudaBackend::release() {
+  stream_->synchronize();
+  slab_a_ = {};
+  slab_b_ = {};
+  stored_a_ = {};
+  stored_b_ = {};
+  sketch_ = {};
+  half_sketch_ = {};
+  entries_ = {};
+  strip_.reset();
+  lanes_.reset();
+}
+
+void CudaBackend::clear_sketch() {
+  const std::int64_t elements = job_.spec.d * cols();
+  if (fp64()) {
+    sketch_ = DeviceBuffer<double>(elements);
+  } else {
+    sketch_ = DeviceBuffer<float>(elements);
+  }
+  std::visit([&](const auto& sketch) { check(cudaMemsetAsync(sketch.data(), 0, sketch.bytes(), stream_->get())); },
+             sketch_);
+}
+
 void CudaBackend::begin(const SketchJob& job) {
+  release();
   job_ = job;
   const ProblemShape& shape = job.shape;
   require(!fp16() || resident() || job.rows.empty(), ErrorKind::kUsage,
@@ -135,15 +198,16 @@ void CudaBackend::begin(const SketchJob& job) {
           "--precision fp32 (as fast when A is streamed) or more GPUs");
   pitch_ = cuda::device_pitch(shape.n);
   const cudaStream_t stream = stream_->get();
-  if (resident()) {
+  if (resident() && fp64()) {
+    stored_a_ = DeviceBuffer<std::byte>(job.rows.size() * shape.a_row_bytes());
+    stored_b_ = DeviceBuffer<double>(job.rows.size() * shape.r);
+  } else if (resident()) {
     slab_a_ = DeviceBuffer<float>(job.rows.size() * pitch_);
     slab_b_ = DeviceBuffer<float>(job.rows.size() * shape.r);
   }
-  sketch_ = DeviceBuffer<float>(job.spec.d * cols());
-  check(cudaMemsetAsync(sketch_.data(), 0, sketch_.bytes(), stream));
+  clear_sketch();
   const bool served = StripSketcher::serves(job.spec, shape.n);
   require(served || kernel_ != KernelChoice::kStrip, ErrorKind::kUsage, StripSketcher::kNeeds);
-  strip_.reset();
   const std::int64_t most_rows = std::max<std::int64_t>(1, std::min(job.rows.size(), job.plan.chunk_rows));
   if (served && kernel_ != KernelChoice::kScatter) {
     strip_.emplace(job.spec, shape.n, shape.r, most_rows);
@@ -160,22 +224,24 @@ void CudaBackend::begin(const SketchJob& job) {
     check(cudaMemsetAsync(column_squares_.data(), 0, column_squares_.bytes(), stream));
   }
   const std::int64_t rows = job.plan.chunk_rows;
-  for (Lane& lane : lanes_) {
+  lanes_.emplace();
+  for (Lane& lane : *lanes_) {
     lane.pinned_a = PinnedBuffer(rows * shape.n * element_size(shape.a_type));
     lane.pinned_b = PinnedBuffer(rows * shape.r * 8);
-    lane.raw_a = DeviceBuffer<std::byte>(rows * shape.n * element_size(shape.a_type));
-    lane.raw_b = DeviceBuffer<double>(rows * shape.r);
-    if (!resident()) {
+    if (!resident() || !fp64()) {
+      lane.raw_a = DeviceBuffer<std::byte>(rows * shape.n * element_size(shape.a_type));
+      lane.raw_b = DeviceBuffer<double>(rows * shape.r);
+    }
+    if (!resident() && !fp64()) {
       lane.a = DeviceBuffer<float>(rows * pitch_);
       lane.b = DeviceBuffer<float>(rows * shape.r);
     }
     lane.chunk = {lane.pinned_a.data(), static_cast<double*>(lane.pinned_b.data()), {}};
-    lane.busy = false;
   }
 }
 
 ChunkBuffer& CudaBackend::next_buffer() {
-  Lane& lane = lanes_[static_cast<std::size_t>(next_)];
+  Lane& lane = (*lanes_)[static_cast<std::size_t>(next_)];
   next_ = (next_ + 1) % kBuffers;
   finish(lane);
   return lane.chunk;
@@ -191,33 +257,48 @@ void CudaBackend::finish(Lane& lane) {
 }
 
 void CudaBackend::upload(const ChunkBuffer& chunk) {
-  Lane& lane = *std::find_if(lanes_.begin(), lanes_.end(), [&](const Lane& l) { return &l.chunk == &chunk; });
+  Lane& lane = *std::find_if(lanes_->begin(), lanes_->end(), [&](const Lane& l) { return &l.chunk == &chunk; });
   const ProblemShape& shape = job_.shape;
   const cudaStream_t stream = stream_->get();
   const std::int64_t rows = chunk.rows.size();
   const std::int64_t local = chunk.rows.begin - job_.rows.begin;
-  float* const a = resident() ? slab_a_.data() + local * pitch_ : lane.a.data();
-  float* const b = resident() ? slab_b_.data() + local * shape.r : lane.b.data();
+  // An FP64 sketch reads the rows as they are stored; resident ones go to their place at once.
+  const bool kept = resident() && fp64();
+  std::byte* const raw_a = kept ? stored_a_.data() + local * shape.a_row_bytes() : lane.raw_a.data();
+  double* const raw_b = kept ? stored_b_.data() + local * shape.r : lane.raw_b.data();
 
   lane.start.record(*stream_);
-  const auto a_bytes = static_cast<std::size_t>(rows * shape.n * element_size(shape.a_type));
-  check(cudaMemcpyAsync(lane.raw_a.data(), chunk.a, a_bytes, cudaMemcpyHostToDevice, stream));
-  check(cudaMemcpyAsync(lane.raw_b.data(), chunk.b, static_cast<std::size_t>(rows * shape.r) * 8,
-                        cudaMemcpyHostToDevice, stream));
+  check(cudaMemcpyAsync(raw_a, chunk.a, static_cast<std::size_t>(rows * shape.a_row_bytes()), cudaMemcpyHostToDevice,
+                        stream));
+  check(cudaMemcpyAsync(raw_b, chunk.b, static_cast<std::size_t>(rows * shape.r) * 8, cudaMemcpyHostToDevice, stream));
   lane.uploaded.record(*stream_);
-  check(cuda::convert_to_float({lane.raw_a.data(), rows, shape.n, shape.n, shape.a_type, chunk.rows.begin}, a, pitch_,
-                               stream));
-  check(cuda::convert_to_float({lane.raw_b.data(), rows, shape.r, shape.r, ElementType::kFloat64, chunk.rows.begin}, b,
-                               shape.r, stream));
-  const SlabView a_rows{a, rows, shape.n, pitch_, ElementType::kFloat32, chunk.rows.begin};
-  const SlabView b_rows{b, rows, shape.r, shape.r, ElementType::kFloat32, chunk.rows.begin};
+  const SlabView stored_a{raw_a, rows, shape.n, shape.n, shape.a_type, chunk.rows.begin};
+  const SlabView stored_b{raw_b, rows, shape.r, shape.r, ElementType::kFloat64, chunk.rows.begin};
+  if (fp64()) {
+    add_rows(stored_a, stored_b);
+  } else {
+    add_chunk(stored_a, stored_b, lane);
+  }
+  lane.sketched.record(*stream_);
+  lane.busy = true;
+}
+
+/// Converts a chunk to FP32 and adds it to the sketch; fp16: looks at the columns, and leaves the adding to sketch().
+void CudaBackend::add_chunk(const SlabView& stored_a, const SlabView& stored_b, Lane& lane) {
+  const cudaStream_t stream = stream_->get();
+  const std::int64_t rows = stored_a.rows, first = stored_a.first_row, local = first - job_.rows.begin;
+  const std::int64_t n = job_.shape.n, r = job_.shape.r;
+  float* const a = resident() ? slab_a_.data() + local * pitch_ : lane.a.data();
+  float* const b = resident() ? slab_b_.data() + local * r : lane.b.data();
+  check(cuda::convert_to_float(stored_a, a, pitch_, stream));
+  check(cuda::convert_to_float(stored_b, b, r, stream));
+  const SlabView a_rows{a, rows, n, pitch_, ElementType::kFloat32, first};
+  const SlabView b_rows{b, rows, r, r, ElementType::kFloat32, first};
   if (fp16()) {
     check(cuda::column_statistics(a_rows, column_max_.data(), column_squares_.data(), stream));
   } else {
     add_rows(a_rows, b_rows);
   }
-  lane.sketched.record(*stream_);
-  lane.busy = true;
 }
 
 /// Adds S [a | b] of rows that lie on the device.
@@ -231,6 +312,11 @@ void CudaBackend::add_rows(const SlabView& a, const SlabView& b) {
     const std::int64_t rows = std::min(kEntryRows, a.rows - done);
     const SlabView a_part = rows_of(a, done, rows), b_part = rows_of(b, done, rows);
     check(cuda::fill_entries(job_.spec, a.first_row + done, rows, entries_.data(), stream));
+    if (fp64()) {
+      check(cuda::scatter_fp64(job_.spec, a_part, entries_.data(), sketch_of_a<double>(), stream));
+      check(cuda::scatter_fp64(job_.spec, b_part, entries_.data(), sketch_of_b<double>(), stream));
+      continue;
+    }
     if (fp16()) {
       check(cuda::scatter_fp16(job_.spec, a_part, entries_.data(), column_factor_.data(),
                                {half_sketch_.data(), job_.spec.d, a.cols, pitch_}, stream));
@@ -284,58 +370,67 @@ void CudaBackend::exchange() {
 }
 
 void CudaBackend::sketch() {
-  for (Lane& lane : lanes_) finish(lane);
+  for (Lane& lane : *lanes_) finish(lane);
   if (fp16()) {
-    lanes_[0].uploaded.record(*stream_);
+    Lane& lane = lanes_->front();
+    lane.uploaded.record(*stream_);
     const ProblemShape& shape = job_.shape;
     add_rows({slab_a_.data(), job_.rows.size(), shape.n, pitch_, ElementType::kFloat32, job_.rows.begin},
              {slab_b_.data(), job_.rows.size(), shape.r, shape.r, ElementType::kFloat32, job_.rows.begin});
     check(cuda::widen_half({half_sketch_.data(), job_.spec.d, shape.n, pitch_}, inverse_factor_.data(), sketch_of_a(),
                            stream_->get()));
-    lanes_[0].sketched.record(*stream_);
+    lane.sketched.record(*stream_);
     stream_->synchronize();
-    timer_.add(Phase::kSketch, lanes_[0].sketched.seconds_since(lanes_[0].uploaded));
+    timer_.add(Phase::kSketch, lane.sketched.seconds_since(lane.uploaded));
   }
   stream_->synchronize();
 }
 
 void CudaBackend::reduce() {
-  timer_.time(Phase::kReduce, [&] {
-    if (nccl_) {
-      nccl_->sum(sketch_.data(), sketch_.count(), stream_->get());
-      return;
-    }
-    if (comm_.size() == 1) return;
-    std::vector<float> host;
-    comm_.together([&] { host = sketch_copy(); });
+  const auto by_nccl = [&](const auto& sketch) { nccl_->sum(sketch.data(), sketch.count(), stream_->get()); };
+  const auto by_mpi = [&]<class T>(const DeviceBuffer<T>& sketch) {
+    std::vector<T> host;
+    comm_.together([&] { host = copy_of(sketch, *stream_); });
     comm_.sum(host.data(), static_cast<std::int64_t>(host.size()));
     comm_.together([&] {
-      check(cudaMemcpyAsync(sketch_.data(), host.data(), sketch_.bytes(), cudaMemcpyHostToDevice, stream_->get()));
+      check(cudaMemcpyAsync(sketch.data(), host.data(), sketch.bytes(), cudaMemcpyHostToDevice, stream_->get()));
       stream_->synchronize();
     });
+  };
+  timer_.time(Phase::kReduce, [&] {
+    if (nccl_) {
+      std::visit(by_nccl, sketch_);
+    } else if (comm_.size() > 1) {
+      std::visit(by_mpi, sketch_);
+    }
   });
 }
 
 SketchRange CudaBackend::sketch_range() {
-  DeviceBuffer<unsigned long long> count(1);
-  unsigned long long found = 0;
-  check(cudaMemsetAsync(count.data(), 0, count.bytes(), stream_->get()));
-  check(cuda::count_non_finite(whole_sketch(), count.data(), stream_->get()));
-  check(cudaMemcpyAsync(&found, count.data(), sizeof found, cudaMemcpyDeviceToHost, stream_->get()));
-  const std::vector<float> largest = column_maxima_on_device(whole_sketch(), *stream_);  // waits for the copy too
-  return {found == 0, std::any_of(largest.begin(), largest.end(), [](float value) { return value < kTinyColumn; })};
+  return visit_sketch([&](const auto& sketch) {
+    DeviceBuffer<unsigned long long> count(1);
+    unsigned long long found = 0;
+    check(cudaMemsetAsync(count.data(), 0, count.bytes(), stream_->get()));
+    check(cuda::count_non_finite(sketch, count.data(), stream_->get()));
+    check(cudaMemcpyAsync(&found, count.data(), sizeof found, cudaMemcpyDeviceToHost, stream_->get()));
+    const std::vector<double> largest = column_maxima_on_device(sketch, *stream_);  // waits for the copy too
+    return judge_range(largest, found == 0, job_.spec.precision);
+  });
 }
 
 TriangularFactor CudaBackend::factor() {
-  return qr_of_sketch_on_device(whole_sketch(), job_.shape.n, job_.shape.r, 1 / std::sqrt(double(job_.spec.zeta)),
-                                *stream_);
+  const double scale = 1 / std::sqrt(double(job_.spec.zeta));
+  return visit_sketch(
+      [&](const auto& sketch) { return qr_of_sketch_on_device(sketch, job_.shape.n, job_.shape.r, scale, *stream_); });
 }
 
-std::vector<float> CudaBackend::sketch_copy() {
-  std::vector<float> host(static_cast<std::size_t>(sketch_.count()));
-  check(cudaMemcpyAsync(host.data(), sketch_.data(), sketch_.bytes(), cudaMemcpyDeviceToHost, stream_->get()));
-  stream_->synchronize();
-  return host;
+std::vector<double> CudaBackend::sketch_copy() {
+  return std::visit(
+      [&](const auto& sketch) {
+        const auto host = copy_of(sketch, *stream_);
+        return std::vector<double>(host.begin(), host.end());
+      },
+      sketch_);
 }
 
 }  // namespace

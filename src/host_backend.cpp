@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <variant>
 
 #include <omp.h>
 #include <sched.h>
@@ -43,8 +44,9 @@ class HostBackend final : public Backend {
   }
 
   void begin(const SketchJob& job) override {
-    require(job.spec.precision == SketchPrecision::kFp32, ErrorKind::kUsage,
+    require(sketches_in(job.spec.precision), ErrorKind::kUsage,
             "--precision fp16 runs on GPUs only, where it saves time; on the host backend use fp32");
+    sketch_ = {};  // before more is allocated
     job_ = job;
     const ProblemShape& shape = job.shape;
     const std::int64_t rows = job.plan.chunk_rows;
@@ -55,7 +57,12 @@ class HostBackend final : public Backend {
     const std::int64_t scratch = host::sketch_workspace_bytes(job.spec, shape.n, shape.r, threads_);
     scratch_ = HostBuffer(scratch);
     workspace_ = {scratch_.data(), scratch, shape.n, shape.r, threads_};
-    sketch_.assign(static_cast<std::size_t>(job.spec.d * (shape.n + shape.r)), 0.0F);
+    const auto elements = static_cast<std::size_t>(job.spec.d * (shape.n + shape.r));
+    if (job.spec.precision == SketchPrecision::kFp64) {
+      sketch_ = std::vector<double>(elements);
+    } else {
+      sketch_ = std::vector<float>(elements);
+    }
     host::sketch_begin(job.spec, shape.n, shape.r, workspace_);
     buffer_ = {a_.data(), reinterpret_cast<double*>(b_.data()), {}};
   }
@@ -73,27 +80,35 @@ class HostBackend final : public Backend {
   }
 
   void sketch() override {
-    timer_.time(Phase::kSketch, [&] {
-      const std::int64_t cols = job_.shape.n + job_.shape.r;
-      host::sketch_end(job_.spec, workspace_, {sketch_.data(), job_.spec.d, cols, cols});
-    });
+    const std::int64_t cols = job_.shape.n + job_.shape.r;
+    const auto sum_up = [&]<class T>(std::vector<T>& sketch) {
+      host::sketch_end(job_.spec, workspace_, SketchView<T>{sketch.data(), job_.spec.d, cols, cols});
+    };
+    timer_.time(Phase::kSketch, [&] { std::visit(sum_up, sketch_); });
   }
 
   void reduce() override {
-    timer_.time(Phase::kReduce, [&] { comm_.sum(sketch_.data(), static_cast<std::int64_t>(sketch_.size())); });
+    const auto sum = [&](auto& sketch) { comm_.sum(sketch.data(), static_cast<std::int64_t>(sketch.size())); };
+    timer_.time(Phase::kReduce, [&] { std::visit(sum, sketch_); });
   }
 
   SketchRange sketch_range() override {
-    const std::vector<float> largest = column_maxima(sketch_, job_.spec.d, job_.shape.n + job_.shape.r);
-    return {std::all_of(sketch_.begin(), sketch_.end(), [](float value) { return std::isfinite(value); }),
-            std::any_of(largest.begin(), largest.end(), [](float value) { return value < kTinyColumn; })};
+    const auto judge = [&](const auto& sketch) {
+      const bool finite = std::all_of(sketch.begin(), sketch.end(), [](auto value) { return std::isfinite(value); });
+      return judge_range(column_maxima(sketch, job_.spec.d, job_.shape.n + job_.shape.r), finite, job_.spec.precision);
+    };
+    return std::visit(judge, sketch_);
   }
 
   TriangularFactor factor() override {
-    return qr_of_sketch(sketch_, job_.spec.d, job_.shape.n, job_.shape.r, 1 / std::sqrt(double(job_.spec.zeta)));
+    const double scale = 1 / std::sqrt(double(job_.spec.zeta));
+    const auto qr = [&](const auto& s) { return qr_of_sketch(s, job_.spec.d, job_.shape.n, job_.shape.r, scale); };
+    return std::visit(qr, sketch_);
   }
 
-  std::vector<float> sketch_copy() override { return sketch_; }
+  std::vector<double> sketch_copy() override {
+    return std::visit([](const auto& sketch) { return std::vector<double>(sketch.begin(), sketch.end()); }, sketch_);
+  }
 
   SketchTiming time_sketch(const SketchSpec& spec, const TimedShape& shape, int repeats, KernelChoice kernel) override {
     require(spec.precision == SketchPrecision::kFp32, ErrorKind::kUsage, "--precision fp16 is measured on GPUs only");
@@ -102,6 +117,10 @@ class HostBackend final : public Backend {
   }
 
  private:
+  static bool sketches_in(SketchPrecision precision) {
+    return precision == SketchPrecision::kFp32 || precision == SketchPrecision::kFp64;
+  }
+
   const Communicator& comm_;
   PhaseTimer& timer_;
   int threads_;
@@ -110,7 +129,7 @@ class HostBackend final : public Backend {
   SketchJob job_;
   HostBuffer a_, b_, scratch_;
   host::SketchWorkspace workspace_;
-  std::vector<float> sketch_;
+  std::variant<std::vector<float>, std::vector<double>> sketch_;  // (d, n + r), as the spec's precision asks
   ChunkBuffer buffer_;
 };
 

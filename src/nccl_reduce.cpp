@@ -39,10 +39,10 @@ NcclReduce::~NcclReduce() {
   if (nccl_ != nullptr) ncclCommAbort(nccl_);  // never waits for a peer, unlike ncclCommDestroy
 }
 
-void NcclReduce::sum(float* data, std::int64_t count, cudaStream_t stream) {
+void NcclReduce::sum(void* data, std::int64_t count, ncclDataType_t type, cudaStream_t stream) {
   // A count that differs between ranks would hang NCCL or mix up elements.
   require(comm_.min(count) == comm_.max(count), ErrorKind::kInternal, "all-reduce counts differ between ranks");
-  wait(ncclAllReduce(data, data, static_cast<std::size_t>(count), ncclFloat, ncclSum, nccl_, stream), "ncclAllReduce");
+  wait(ncclAllReduce(data, data, static_cast<std::size_t>(count), type, ncclSum, nccl_, stream), "ncclAllReduce");
   const auto deadline = deadline_after(timeout_);
   while (true) {
     const cudaError_t status = cudaStreamQuery(stream);

@@ -21,10 +21,12 @@ class NcclReduce {
   NcclReduce& operator=(const NcclReduce&) = delete;
 
   /// Collective: element-wise sum over ranks, in place; returns when it is done. Same bits at fixed ranks and devices.
-  /// data    in/out (count) device FP32; count is compared over ranks first
-  void sum(float* data, std::int64_t count, cudaStream_t stream);
+  /// data    in/out (count) device FP32 or FP64; count is compared over ranks first
+  void sum(float* data, std::int64_t count, cudaStream_t stream) { sum(data, count, ncclFloat, stream); }
+  void sum(double* data, std::int64_t count, cudaStream_t stream) { sum(data, count, ncclDouble, stream); }
 
  private:
+  void sum(void* data, std::int64_t count, ncclDataType_t type, cudaStream_t stream);
   void wait(ncclResult_t status, const char* what);
   [[noreturn]] void fail(const char* what, const char* reason);
 

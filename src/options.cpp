@@ -153,12 +153,13 @@ void add_sketch_options(CLI::App& app, SketchOptions& options) {
       ->excludes(oversample)
       ->type_name("D");
   app.add_option("--seed", options.seed, "seed of the sketch, 64 bits")->capture_default_str()->check(check_seed);
-  add_choice<SketchPrecision>(app, "--precision", options.precision,
-                              {{"fp32", SketchPrecision::kFp32}, {"fp16", SketchPrecision::kFp16}},
-                              "number format in which the sketch of A is accumulated");
-  add_choice<ScalingChoice>(app, "--scaling", options.scaling,
-                            {{"auto", ScalingChoice::kAuto}, {"none", ScalingChoice::kNone}},
-                            "column scaling by powers of two before an fp16 sketch");
+  add_choice<SketchPrecision>(
+      app, "--precision", options.precision,
+      {{"fp32", SketchPrecision::kFp32}, {"fp16", SketchPrecision::kFp16}, {"fp64", SketchPrecision::kFp64}},
+      "number format in which the sketch of A is accumulated");
+  add_choice<ScalingChoice>(
+      app, "--scaling", options.scaling, {{"auto", ScalingChoice::kAuto}, {"none", ScalingChoice::kNone}},
+      "column scaling by powers of two: before an fp16 sketch, and where data leave the sketch's range");
 }
 
 void add_run_options(CLI::App& app, RunOptions& options) {
@@ -289,7 +290,15 @@ void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options) {
 }
 
 const char* to_word(SketchHash hash) { return hash == SketchHash::kPermuted ? "permuted" : "independent"; }
-const char* to_word(SketchPrecision precision) { return precision == SketchPrecision::kFp32 ? "fp32" : "fp16"; }
+const char* to_word(SketchPrecision precision) {
+  switch (precision) {
+    case SketchPrecision::kFp32: return "fp32";
+    case SketchPrecision::kFp16: return "fp16";
+    case SketchPrecision::kBf16: return "bf16";
+    case SketchPrecision::kFp64: return "fp64";
+  }
+  return "";
+}
 const char* to_word(ScalingChoice scaling) { return scaling == ScalingChoice::kAuto ? "auto" : "none"; }
 const char* to_word(SketchFamily family) { return family == SketchFamily::kSparseStack ? "sparsestack" : "blockperm"; }
 const char* to_word(InputBlocks blocks) { return blocks == InputBlocks::kInterleaved ? "interleaved" : "contiguous"; }

@@ -50,11 +50,12 @@ Json sketch_json(const Report& report) {
 
 Json precision_json(const Report& report) {
   if (!report.sketch) return nullptr;
+  const char* const reduced = report.sketch->precision == SketchPrecision::kFp64 ? "fp64" : "fp32";
   return {{"data", to_word(report.shape->a_type)},
           {"sketch", to_word(report.sketch->precision)},
           {"scaling", report.scaling},
-          {"reduce", "fp32"},
-          {"factor", "fp32"},
+          {"reduce", reduced},
+          {"factor", reduced},
           {"solve", "fp64"}};
 }
 

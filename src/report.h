@@ -38,7 +38,7 @@ struct Report {
   std::optional<ProblemShape> shape;
   SourceInfo source;
   std::optional<SketchSpec> sketch;
-  std::string scaling = "none";
+  std::string scaling = "none";  // auto: columns were scaled by powers of two
   std::optional<Plan> plan;
   std::string backend, reduce_library;
   SolverOutcome solver;

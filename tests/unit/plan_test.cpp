@@ -7,8 +7,8 @@
 #include "kernels/sketch_rule.h"
 #include "src/error.h"
 #include "src/plan.h"
-#include "src/sketch_identity.h"
 #include "src/row_pass.h"
+#include "src/sketch_identity.h"
 #include "src/text.h"
 #include "tests/support/catch.h"
 
@@ -141,6 +141,16 @@ TEST_CASE("The limit of sketch rows is refused on the far side only") {
   CHECK(spec_error(wide, with_oversample(64.1)).first == 2);
   CHECK_THAT(spec_error(wide, with_oversample(64.1)).second, ContainsSubstring("--oversample 64.1"));
   CHECK(spec_error(wide, with_oversample(1000000)).first == 2);
+}
+
+TEST_CASE("An FP64 sketch and its factorisation are planned with 8 bytes an element") {
+  const ProblemShape shape{100'000, 50, 2, ElementType::kFloat64};
+  SketchOptions options;
+  const Plan single = make_plan(shape, make_sketch_spec(shape, options), 2, {});
+  options.precision = SketchPrecision::kFp64;
+  const Plan wide = make_plan(shape, make_sketch_spec(shape, options), 2, {});
+  CHECK(wide.sketch_bytes == 128 * 52 * 8);
+  CHECK(wide.factor_bytes == single.factor_bytes + 2 * 128 * 52 * 4);
 }
 
 TEST_CASE("A plan that does not fit names every part, the limit and the remedies; one byte more is enough") {

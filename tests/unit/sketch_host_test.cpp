@@ -51,12 +51,15 @@ Problem<T> make_exact_problem(std::int64_t first_row, std::int64_t m, std::int64
   return p;
 }
 
-/// Integers 2^30 + k with small k, whose sums FP32 cannot hold.
+/// A and b of wide_exact_entry.
 Problem<double> make_wide_problem(std::int64_t first_row, std::int64_t m, std::int64_t n, std::int64_t r,
                                   std::int64_t more_pitch = 0) {
   Problem<double> p = make_exact_problem<double>(first_row, m, n, r, more_pitch);
-  for (std::vector<double>* matrix : {&p.a, &p.b}) {
-    for (double& value : *matrix) value += 0x1p30;
+  for (std::int64_t k = 0; k < m; ++k) {
+    for (std::int64_t j = 0; j < n; ++j)
+      p.a[static_cast<std::size_t>(k * p.pitch_a + j)] = wide_exact_entry(first_row + k, j);
+    for (std::int64_t j = 0; j < r; ++j)
+      p.b[static_cast<std::size_t>(k * p.pitch_b + j)] = wide_exact_entry(first_row + k, n + j);
   }
   return p;
 }
