@@ -46,7 +46,10 @@ class HostBackend final : public Backend {
   void begin(const SketchJob& job) override {
     require(sketches_in(job.spec.precision), ErrorKind::kUsage,
             "--precision fp16 runs on GPUs only, where it saves time; on the host backend use fp32");
-    sketch_ = {};  // before more is allocated
+    a_ = {};  // an earlier job's memory, before more is asked for
+    b_ = {};
+    scratch_ = {};
+    sketch_ = {};
     job_ = job;
     const ProblemShape& shape = job.shape;
     const std::int64_t rows = job.plan.chunk_rows;

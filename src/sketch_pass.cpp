@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -110,11 +111,13 @@ std::vector<int> exponents_for_range(const SketchJob& job, const SketchRange& ra
   return scaling_exponents(largest, job.shape);
 }
 
-/// ||b|| over all columns, from the squares of columns that were multiplied by powers of two, if any.
+/// ||b|| over all columns, from the squares of columns that were multiplied by powers of two, if any. NaN where the
+/// squares of a finite b overflow (fp64, --scaling none).
 double norm_of_b(const std::vector<double>& squares, const std::vector<int>& exponents, std::int64_t n) {
   double norm = 0;
   for (std::size_t k = 0; k < squares.size(); ++k) {
     const int exponent = exponents.empty() ? 0 : exponents[static_cast<std::size_t>(n) + k];
+    if (!std::isfinite(squares[k])) return std::numeric_limits<double>::quiet_NaN();
     norm = std::hypot(norm, std::ldexp(std::sqrt(squares[k]), -exponent));
   }
   return norm;

@@ -74,7 +74,7 @@ void estimate_quality(const ReducedSolution& solution, double b_norm, SolverOutc
   for (const double residual : solution.sketched_residual) sketched = std::hypot(sketched, residual);
   for (const double x : solution.x) x_norm = std::hypot(x_norm, x);
   outcome.residual_norm = sketched / shrink;
-  outcome.relative_residual = b_norm > 0 ? *outcome.residual_norm / b_norm : 0.0;
+  outcome.relative_residual = b_norm == 0 ? 0.0 : *outcome.residual_norm / b_norm;
   outcome.residual_excess_estimate = 1 / std::sqrt(shrink) - 1;
   outcome.x_norm = x_norm;
   // ||A (x - x*)||^2 = ||A x - b||^2 - ||r*||^2, spread over the range of A without preference.
