@@ -64,8 +64,10 @@ void visit_elements(const void* data, ElementType type, F&& f) {
   switch (type) {
     case ElementType::kFloat32: return f(static_cast<const float*>(data), [](float v) { return double{v}; });
     case ElementType::kFloat64: return f(static_cast<const double*>(data), [](double v) { return v; });
-    case ElementType::kFloat16: return f(static_cast<const std::uint16_t*>(data), half_to_double);
-    case ElementType::kBfloat16: return f(static_cast<const std::uint16_t*>(data), bfloat16_to_double);
+    case ElementType::kFloat16:
+      return f(static_cast<const std::uint16_t*>(data), [](std::uint16_t v) { return half_to_double(v); });
+    case ElementType::kBfloat16:
+      return f(static_cast<const std::uint16_t*>(data), [](std::uint16_t v) { return bfloat16_to_double(v); });
   }
 }
 
