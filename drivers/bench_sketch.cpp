@@ -1,5 +1,5 @@
 // tallsketch bench sketch: the sketch over a grid of shapes, each beside the read-only pass of the same run.
-// One JSON line a run on standard output, and a table for people on standard error.
+// One JSON line a run on standard output; a table for people, and what was skipped, on standard error.
 
 #include <cstdio>
 
@@ -10,7 +10,8 @@
 #include "src/backend.h"
 #include "src/communicator.h"
 #include "src/error.h"
-#include "src/sketch_identity.h"
+#include "src/sketch_grid.h"
+#include "src/text.h"
 #include "src/version.h"
 #include "src/watchdog.h"
 
@@ -18,78 +19,107 @@ namespace tallsketch {
 
 namespace {
 
-nlohmann::ordered_json milliseconds(const std::optional<double>& seconds) {
+using Json = nlohmann::ordered_json;
+
+Json milliseconds(const std::optional<double>& seconds) {
   if (!seconds) return nullptr;
   return 1e3 * *seconds;
 }
 
-void print_result(const Backend& backend, const SketchSpec& spec, const TimedShape& shape, const SketchTiming& timing,
-                  bool quiet) {
-  const nlohmann::ordered_json line = {
-      {"bench", "sketch"},
-      {"backend", backend.name()},
-      {"device", backend.device()},
-      {"commit", version_git()},
-      {"family", to_word(spec.family)},
-      {"hash", to_word(spec.hash)},
-      {"precision", to_word(spec.precision)},
-      {"kernel", timing.kernel},
-      {"m", shape.m},
-      {"n", shape.n},
-      {"r", shape.r},
-      {"d", spec.d},
-      {"zeta", spec.zeta},
-      {"floor_ms", 1e3 * timing.floor},
-      {"floor_gb_per_s", static_cast<double>(shape.m * shape.n * 4) / timing.floor / 1e9},
-      {"map_ms", milliseconds(timing.map)},
-      {"clear_ms", milliseconds(timing.clear)},
-      {"apply_ms", milliseconds(timing.apply)},
-      {"complete_ms", 1e3 * timing.complete},
-      {"floors", timing.complete / timing.floor}};
+bool is_gaussian(const SketchCase& timed) { return timed.kernel == BenchKernel::kGaussian; }
+bool is_baseline(const SketchCase& timed) { return is_gaussian(timed) || timed.kernel == BenchKernel::kSpmm; }
+const char* family_word(const SketchCase& timed) { return is_gaussian(timed) ? "gaussian" : to_word(timed.family); }
+
+/// The sketch in the words of the options; null where it has no such parameter.
+Json sketch_json(const SketchCase& timed) {
+  const SketchSpec& spec = timed.spec;
+  const bool dense = is_gaussian(timed);
+  const bool blocks = !dense && timed.family != BenchFamily::kSparseStack;
+  const bool sampled = !dense && timed.family == BenchFamily::kFlashBlockRow;
+  Json json = {{"family", family_word(timed)},
+               {"hash", dense || sampled ? Json(nullptr) : Json(to_word(spec.hash))},
+               {"precision", to_word(spec.precision)},
+               {"rounding", to_word(spec.rounding)},
+               {"d", spec.d},
+               {"zeta", dense || sampled ? Json(nullptr) : Json(spec.zeta)}};
+  if (blocks) {
+    json["kappa"] = spec.kappa;
+    json["block_nnz"] = spec.block_nnz;
+    json["block_rows"] = spec.block_rows;
+    if (!sampled) json["input_blocks"] = to_word(spec.input_blocks);
+  }
+  return json;
+}
+
+double floor_gb_per_s(const SketchCase& timed, const SketchTiming& timing) {
+  return static_cast<double>(timed.shape.bytes_of_a()) / timing.floor / 1e9;
+}
+
+void print_json(const Backend& backend, const SketchCase& timed, const SketchTiming& timing) {
+  Json line = {{"bench", "sketch"},       {"backend", backend.name()}, {"device", backend.device()},
+               {"commit", version_git()}, {"kernel", timing.kernel},   {"m", timed.shape.m},
+               {"n", timed.shape.n},      {"r", timed.shape.r},        {"dtype", to_word(timed.shape.type)}};
+  line.update(sketch_json(timed));
+  line["floor_ms"] = 1e3 * timing.floor;
+  line["floor_gb_per_s"] = floor_gb_per_s(timed, timing);
+  line[is_baseline(timed) ? "build_ms" : "map_ms"] = milliseconds(timing.map);
+  if (timing.preprocess) line["preprocess_ms"] = milliseconds(timing.preprocess);  // part of build_ms
+  line["clear_ms"] = milliseconds(timing.clear);
+  line["apply_ms"] = milliseconds(timing.apply);
+  line["complete_ms"] = 1e3 * timing.complete;
+  line["floors"] = timing.complete / timing.floor;
+  if (is_baseline(timed) && timing.apply) line["floors_without_build"] = *timing.apply / timing.floor;
   std::fputs((line.dump() + "\n").c_str(), stdout);
   std::fflush(stdout);
-  if (quiet) return;
-  std::fputs(fmt::format("{:>11} {:>6} {:>6} {:>4} {:>11} {:>5} {:>7} {:>10.2f} {:>12.3f} {:>7.2f}\n", shape.m, shape.n,
-                         spec.d, spec.zeta, to_word(spec.hash), to_word(spec.precision), timing.kernel,
-                         static_cast<double>(shape.m * shape.n * 4) / timing.floor / 1e9, 1e3 * timing.complete,
-                         timing.complete / timing.floor)
+}
+
+/// The nonzeros of S: "4", or kappa x s of blocks of B_r, with c for contiguous input blocks.
+std::string nonzeros(const SketchCase& timed) {
+  const SketchSpec& spec = timed.spec;
+  if (is_gaussian(timed)) return "dense";
+  if (timed.family == BenchFamily::kSparseStack) return std::to_string(spec.zeta);
+  return fmt::format("{}x{}/{}{}", spec.kappa, spec.block_nnz, spec.block_rows,
+                     spec.input_blocks == InputBlocks::kContiguous ? "c" : "");
+}
+
+constexpr const char* kRow =
+    "{:>10} {:>6} {:>6} {:>8} {:>13} {:>9} {:>11} {:>5} {:>8} {:>9} {:>8} {:>8} {:>9} {:>7}{}\n";
+
+void print_header(const Backend& backend) {
+  std::fputs(fmt::format(kRow, "m", "n", "d", "dtype", "family", "nonzeros", "hash", "prec", "kernel", "GB/s", "map ms",
+                         "apply ms", "all ms", "floors", "   on " + backend.device())
                  .c_str(),
              stderr);
 }
 
-}  // namespace
-
-namespace {
-
-/// One shape of the grid.
-struct Case {
-  std::int64_t m = 0, n = 0;
-  SketchOptions sketch;
-  KernelChoice kernel = KernelChoice::kAuto;
-};
-
-std::vector<Case> all_cases(const BenchSketchOptions& options) {
-  std::vector<Case> cases;
-  for (const std::int64_t n : options.cols) {
-    for (const double oversample : options.oversample) {
-      for (const int zeta : options.zeta) {
-        for (const SketchHash hash : options.hash) {
-          for (const SketchPrecision precision : options.precision) {
-            for (const KernelChoice kernel : options.kernel) {
-              Case c{static_cast<std::int64_t>(options.bytes) / (4 * n), n, {}, kernel};
-              c.sketch.oversample = oversample;
-              c.sketch.zeta = zeta;
-              c.sketch.hash = hash;
-              c.sketch.precision = precision;
-              cases.push_back(c);
-            }
-          }
-        }
-      }
-    }
-  }
-  return cases;
+void print_row(const SketchCase& timed, const SketchTiming& timing) {
+  const auto part = [](const std::optional<double>& seconds) {
+    return seconds ? fmt::format("{:.3f}", 1e3 * *seconds) : std::string("-");
+  };
+  const bool hashed = !is_gaussian(timed) && timed.family != BenchFamily::kFlashBlockRow;
+  std::fputs(
+      fmt::format(kRow, timed.shape.m, timed.shape.n, timed.spec.d, to_word(timed.shape.type), family_word(timed),
+                  nonzeros(timed), hashed ? to_word(timed.spec.hash) : "-", to_word(timed.spec.precision),
+                  timing.kernel, fmt::format("{:.1f}", floor_gb_per_s(timed, timing)), part(timing.map),
+                  part(timing.apply), part(timing.complete), fmt::format("{:.2f}", timing.complete / timing.floor), "")
+          .c_str(),
+      stderr);
 }
+
+/// Combinations that do not exist: told of one by one, and an error where nothing else is left.
+class Skipped {
+ public:
+  explicit Skipped(bool quiet) : quiet_(quiet) {}
+  void add(const std::string& line) {
+    if (first_.empty()) first_ = line;
+    if (!quiet_) std::fputs(("skipped: " + line + "\n").c_str(), stderr);
+  }
+  const std::string& first() const { return first_; }
+
+ private:
+  bool quiet_;
+  std::string first_;
+};
 
 }  // namespace
 
@@ -101,21 +131,24 @@ int run_bench_sketch(const BenchSketchOptions& options, const Communicator& comm
   Watchdog watchdog(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()));
   PhaseTimer timer;
   const auto backend = make_backend(options.run, comm, timer);
-  if (!options.run.quiet) {
-    std::fputs(fmt::format("{:>11} {:>6} {:>6} {:>4} {:>11} {:>5} {:>7} {:>10} {:>12} {:>7}   on {}\n", "m", "n", "d",
-                           "zeta", "hash", "prec", "kernel", "floor GB/s", "complete ms", "floors", backend->device())
-                   .c_str(),
-               stderr);
-  }
-  for (const Case& c : all_cases(options)) {
+  Skipped skipped(options.run.quiet);
+  const auto cases = make_sketch_grid(options, [&](const std::string& line) { skipped.add(line); });
+  if (!options.run.quiet && !cases.empty()) print_header(*backend);
+  bool measured = false;
+  for (const SketchCase& timed : cases) {
     constexpr double kSlowest = 0.05e9;  // bytes/s of a repeat, filling included
-    watchdog.enter("bench sketch", static_cast<double>(options.bytes) * (options.repeats + 2) / kSlowest);
-    const SketchSpec spec = make_sketch_spec({c.m, c.n, 0, ElementType::kFloat32}, c.sketch);
-    require(c.m >= spec.batch_rows, ErrorKind::kUsage,
-            fmt::format("--bytes {} with n = {} leaves {} rows; raise --bytes", options.bytes, c.n, c.m));
-    print_result(*backend, spec, {c.m, c.n, options.rhs},
-                 backend->time_sketch(spec, {c.m, c.n, options.rhs}, options.repeats, c.kernel), options.run.quiet);
+    watchdog.enter("bench sketch", static_cast<double>(timed.shape.bytes_of_a()) * (options.repeats + 2) / kSlowest);
+    try {
+      const SketchTiming timing = backend->time_sketch(timed, options.repeats);
+      print_json(*backend, timed, timing);
+      if (!options.run.quiet) print_row(timed, timing);
+      measured = true;
+    } catch (const Error& e) {
+      if (e.kind() != ErrorKind::kUsage) throw;
+      skipped.add(describe(timed) + ": " + e.what());
+    }
   }
+  require(measured, ErrorKind::kUsage, "nothing to measure: " + skipped.first());
   return 0;
 }
 

@@ -3,18 +3,29 @@
 #include "kernels/philox.h"
 #include "kernels/sketch_cuda.h"
 
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
 namespace tallsketch::cuda {
 
 namespace {
 
 constexpr int kThreads = 256;
 
-__global__ void fill_uniform_kernel(float* __restrict__ data, std::int64_t count) {
+template <class T>
+__global__ void fill_uniform_kernel(T* __restrict__ data, std::int64_t count) {
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t k = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; k < count; k += stride) {
     const std::uint32_t word = random_words(1, k, DrawPurpose::kMatrixEntries, 0).word[0];
-    data[k] = static_cast<float>(static_cast<std::int32_t>(word)) * 0x1p-31F;
+    data[k] = T(static_cast<float>(static_cast<std::int32_t>(word)) * 0x1p-31F);
   }
+}
+
+template <class T>
+cudaError_t fill(void* data, std::int64_t count, cudaStream_t stream) {
+  const auto blocks = static_cast<unsigned>(blocks_for(count, kThreads * 16, kMaxGridX));
+  fill_uniform_kernel<<<blocks, kThreads, 0, stream>>>(static_cast<T*>(data), count);
+  return cudaGetLastError();
 }
 
 __device__ float sum4(float4 v) { return (v.x + v.y) + (v.z + v.w); }
@@ -35,11 +46,15 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-cudaError_t fill_uniform(float* data, std::int64_t count, cudaStream_t stream) {
+cudaError_t fill_uniform(void* data, std::int64_t count, ElementType type, cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
-  const auto blocks = static_cast<unsigned>(blocks_for(count, kThreads * 16, kMaxGridX));
-  fill_uniform_kernel<<<blocks, kThreads, 0, stream>>>(data, count);
-  return cudaGetLastError();
+  switch (type) {
+    case ElementType::kFloat32: return fill<float>(data, count, stream);
+    case ElementType::kFloat16: return fill<__half>(data, count, stream);
+    case ElementType::kBfloat16: return fill<__nv_bfloat16>(data, count, stream);
+    case ElementType::kFloat64: return fill<double>(data, count, stream);
+  }
+  return cudaErrorInvalidValue;
 }
 
 cudaError_t read_pass(const float* data, std::int64_t count, float* sink, cudaStream_t stream) {

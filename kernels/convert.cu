@@ -1,4 +1,4 @@
-// Element conversions on the device: stored types to FP32, an FP16 sketch back to FP32.
+// Element conversions on the device: stored types to FP32, sketches to and from 16 bits.
 #include "kernels/launch_shape.h"
 #include "kernels/sketch_cuda.h"
 
@@ -35,15 +35,34 @@ cudaError_t convert(const SlabView& in, float* out, std::int64_t out_pitch, cuda
   return cudaGetLastError();
 }
 
-__global__ void widen_half_kernel(const __half* __restrict__ in, std::int64_t rows, std::int64_t cols,
-                                  std::int64_t pitch, const double* __restrict__ inverse, float* __restrict__ out,
-                                  std::int64_t out_pitch) {
+template <class T>
+__global__ void widen_half_kernel(const T* __restrict__ in, std::int64_t rows, std::int64_t cols, std::int64_t pitch,
+                                  const double* __restrict__ inverse, float* __restrict__ out, std::int64_t out_pitch) {
   const std::int64_t count = rows * cols;
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t k = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; k < count; k += stride) {
     const std::int64_t row = k / cols, col = k - row * cols;
-    out[row * out_pitch + col] =
-        __double2float_rn(inverse[col] * static_cast<double>(__half2float(in[row * pitch + col])));
+    out[row * out_pitch + col] = __double2float_rn(inverse[col] * static_cast<double>(widened(in[row * pitch + col])));
+  }
+}
+
+template <class T>
+cudaError_t widen(const SketchView<std::uint16_t>& in, const double* inverse, const SketchView<float>& out,
+                  cudaStream_t stream) {
+  const auto blocks = static_cast<unsigned>(blocks_for(in.rows * in.cols, kThreads * 4, kMaxGridX));
+  widen_half_kernel<<<blocks, kThreads, 0, stream>>>(reinterpret_cast<const T*>(in.data), in.rows, in.cols, in.pitch,
+                                                     inverse, out.data, out.pitch);
+  return cudaGetLastError();
+}
+
+__global__ void narrow_to_half_kernel(const float* __restrict__ in, std::int64_t rows, std::int64_t cols,
+                                      std::int64_t pitch, const double* __restrict__ factor, __half* __restrict__ out,
+                                      std::int64_t out_pitch) {
+  const std::int64_t count = rows * cols;
+  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  for (std::int64_t k = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; k < count; k += stride) {
+    const std::int64_t row = k / cols, col = k - row * cols;
+    out[row * out_pitch + col] = __double2half(factor[col] * static_cast<double>(in[row * pitch + col]));
   }
 }
 
@@ -60,13 +79,21 @@ cudaError_t convert_to_float(const SlabView& in, float* out, std::int64_t out_pi
   return cudaErrorInvalidValue;
 }
 
-cudaError_t widen_half(const SketchView<std::uint16_t>& in, const double* inverse, const SketchView<float>& out,
-                       cudaStream_t stream) {
+cudaError_t narrow_to_half(const SketchView<float>& in, const double* factor, const SketchView<std::uint16_t>& out,
+                           cudaStream_t stream) {
   if (in.rows == 0 || in.cols == 0) return cudaSuccess;
   const auto blocks = static_cast<unsigned>(blocks_for(in.rows * in.cols, kThreads * 4, kMaxGridX));
-  widen_half_kernel<<<blocks, kThreads, 0, stream>>>(reinterpret_cast<const __half*>(in.data), in.rows, in.cols,
-                                                     in.pitch, inverse, out.data, out.pitch);
+  narrow_to_half_kernel<<<blocks, kThreads, 0, stream>>>(in.data, in.rows, in.cols, in.pitch, factor,
+                                                         reinterpret_cast<__half*>(out.data), out.pitch);
   return cudaGetLastError();
+}
+
+cudaError_t widen_half(ElementType type, const SketchView<std::uint16_t>& in, const double* inverse,
+                       const SketchView<float>& out, cudaStream_t stream) {
+  if (in.rows == 0 || in.cols == 0) return cudaSuccess;
+  if (type == ElementType::kFloat16) return widen<__half>(in, inverse, out, stream);
+  if (type == ElementType::kBfloat16) return widen<__nv_bfloat16>(in, inverse, out, stream);
+  return cudaErrorInvalidValue;
 }
 
 }  // namespace tallsketch::cuda

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <numeric>
+#include <utility>
 
 #include "kernels/host_device.h"
 #include "kernels/sketch_rule.h"
@@ -104,25 +106,11 @@ void place_in_sketch(const std::uint32_t* __restrict signs, std::int64_t rows, s
   }
 }
 
-}  // namespace
+// SparseStack ------------------------------------------------------------------------------------------------------
 
-std::int64_t table_batch_rows(const SketchSpec& spec) {
-  return spec.hash == SketchHash::kPermuted ? spec.batch_rows : batch_rows_for(spec);
-}
-
-std::int64_t rows_per_bucket(const SketchSpec& spec) {
-  if (spec.hash != SketchHash::kPermuted || spec.d % spec.zeta != 0) return 0;
-  const std::int64_t buckets = spec.d / spec.zeta;
-  return spec.batch_rows % buckets == 0 ? spec.batch_rows / buckets : 0;
-}
-
-std::int64_t table_scratch_words(const SketchSpec& spec) {
-  return 2 * table_batch_rows(spec) + table_batch_rows(spec) / 32 + 17;
-}
-
-void fill_gather_table(const SketchSpec& spec, std::int64_t batch, std::int32_t block, std::uint32_t* entries,
-                       std::uint32_t* scratch) {
-  assert(rows_per_bucket(spec) > 0);
+/// entries  out (T): bucket k of the block owns entries [k * C, (k + 1) * C)
+void gather_block(const SketchSpec& spec, std::int64_t batch, std::int32_t block, std::uint32_t* entries,
+                  std::uint32_t* scratch) {
   const std::int64_t rows = spec.batch_rows;
   const BatchDeal deal = make_batch_deal(spec, batch, block);
   invert_all(deal.bijection, deal.rows, entries);
@@ -134,25 +122,157 @@ void fill_gather_table(const SketchSpec& spec, std::int64_t batch, std::int32_t 
   attach_signs(signs, rows, entries);
 }
 
-void fill_scatter_table(const SketchSpec& spec, std::int64_t batch, std::int64_t lo, std::int64_t hi,
-                        std::int32_t block, std::uint32_t* entries, std::uint32_t* scratch) {
-  const std::int64_t first = batch * table_batch_rows(spec);
-  entries += lo;
+/// Buckets, counted inside the block, of rows [lo, hi) of the batch. buckets  out (hi - lo)
+void deal_block(const SketchSpec& spec, std::int64_t batch, std::int64_t lo, std::int64_t hi, std::int32_t block,
+                std::uint32_t* buckets) {
   if (spec.hash == SketchHash::kIndependent) {
-    for (std::int64_t k = 0; k < hi - lo; ++k) entries[k] = independent_bucket(spec, first + lo + k, block);
-  } else {
-    const BatchDeal deal = make_batch_deal(spec, batch, block);
-    map_all(deal.bijection, static_cast<std::uint32_t>(lo), static_cast<std::uint32_t>(hi - lo), entries);
-    const bool walks = deal.bijection.size != std::uint32_t{1} << domain_bits(deal.bijection.size);
-    if (walks || deal.rows > deal.buckets) {
-      for (std::int64_t k = 0; k < hi - lo; ++k) {
-        while (entries[k] >= deal.bijection.size) entries[k] = feistel_forward(deal.bijection, entries[k]);
-        entries[k] = bucket_of_image(deal, entries[k]);
+    const std::int64_t first = batch * spec.batch_rows;
+    for (std::int64_t k = 0; k < hi - lo; ++k) buckets[k] = independent_bucket(spec, first + lo + k, block);
+    return;
+  }
+  const BatchDeal deal = make_batch_deal(spec, batch, block);
+  map_all(deal.bijection, static_cast<std::uint32_t>(lo), static_cast<std::uint32_t>(hi - lo), buckets);
+  const bool walks = deal.bijection.size != std::uint32_t{1} << domain_bits(deal.bijection.size);
+  if (!walks && deal.rows <= deal.buckets) return;
+  for (std::int64_t k = 0; k < hi - lo; ++k) {
+    while (buckets[k] >= deal.bijection.size) buckets[k] = feistel_forward(deal.bijection, buckets[k]);
+    buckets[k] = bucket_of_image(deal, buckets[k]);
+  }
+}
+
+// BlockPerm --------------------------------------------------------------------------------------------------------
+
+/// Words of a group's shuffle, one a draw. words  out (D rounded up to 4)
+TALLSKETCH_VECTOR_CLONES
+void draw_shuffle(const SketchSpec& spec, std::int64_t batch, std::int64_t group, std::uint32_t* words) {
+  const std::uint32_t fours = (deal_rows(spec) + 3) / 4;
+  for (std::uint32_t k = 0; k < fours; ++k) {
+    const RandomWords drawn = shuffle_words(spec, batch, group, k);
+    for (int i = 0; i < 4; ++i) words[4 * k + static_cast<std::uint32_t>(i)] = drawn.word[i];
+  }
+}
+
+/// Puts the elements of a group in the order of its buckets. words  scratch (D rounded up to 4)
+void shuffle(const SketchSpec& spec, std::int64_t batch, std::int64_t group, std::uint32_t* elements,
+             std::uint32_t* words) {
+  draw_shuffle(spec, batch, group, words);
+  for (std::uint32_t j = deal_rows(spec) - 1; j >= 1; --j) std::swap(elements[j], elements[shuffle_draw(words[j], j)]);
+}
+
+std::int64_t sign_words_of_batch(const SketchSpec& spec) { return spec.batch_rows / 32 + 17; }
+std::int64_t shuffle_scratch_words(const SketchSpec& spec) { return deal_rows(spec) + 4; }
+
+/// Entries with their signs are what is shuffled: elements of neighbour l are its rows of the batch, in order.
+void gather_groups(const SketchSpec& spec, std::int64_t batch, std::uint32_t* entries, std::uint32_t* scratch) {
+  const std::int64_t rows = spec.batch_rows, blocks = block_count(spec);
+  std::uint32_t* const signs = scratch + shuffle_scratch_words(spec);  // (zeta, sign_words_of_batch)
+  for (std::int32_t t = 0; t < spec.zeta; ++t) {
+    collect_signs(spec, batch * rows, rows, t, signs + t * sign_words_of_batch(spec));
+  }
+  for (std::int64_t group = 0; group < group_count(spec); ++group, entries += deal_rows(spec)) {
+    const auto u = static_cast<std::int32_t>(group % spec.block_nnz);
+    std::uint32_t* element = entries;
+    for (std::int32_t l = 0; l < spec.kappa; ++l) {
+      const std::uint32_t* const own_signs = signs + (l * spec.block_nnz + u) * sign_words_of_batch(spec);
+      for (std::int64_t position = input_block(spec, group / spec.block_nnz, l); position < rows; position += blocks) {
+        *element++ = static_cast<std::uint32_t>(position) |
+                     ((own_signs[position >> 5] << (~static_cast<std::uint32_t>(position) & 31)) & kSignBit);
       }
     }
+    shuffle(spec, batch, group, entries, scratch);
   }
-  collect_signs(spec, first + lo, hi - lo, block, scratch);
-  place_in_sketch(scratch, hi - lo, static_cast<std::uint32_t>(block_begin(spec, block)), entries);
+}
+
+/// Interleaved: all rows of a batch, whichever exist. What is shuffled are places in the table.
+/// sketch_rows  out (zeta, T)
+void deal_interleaved(const SketchSpec& spec, std::int64_t batch, std::uint32_t* sketch_rows, std::uint32_t* scratch) {
+  const std::uint32_t each = deal_rows_per_bucket(spec);
+  std::uint32_t* const places = scratch + shuffle_scratch_words(spec);
+  for (std::int64_t group = 0; group < group_count(spec); ++group) {
+    std::uint32_t* place = places;
+    for (std::int32_t l = 0; l < spec.kappa; ++l) {
+      const std::int64_t own = (l * spec.block_nnz + group % spec.block_nnz) * spec.batch_rows;
+      for (std::int64_t position = input_block(spec, group / spec.block_nnz, l); position < spec.batch_rows;
+           position += block_count(spec)) {
+        *place++ = static_cast<std::uint32_t>(own + position);
+      }
+    }
+    shuffle(spec, batch, group, places, scratch);
+    const auto first = static_cast<std::uint32_t>(group) * group_buckets(spec);
+    for (std::uint32_t k = 0; k < deal_rows(spec); ++k) sketch_rows[places[k]] = first + k / each;
+  }
+}
+
+/// Contiguous: rows [lo, hi) of a batch, which lie in one input block.
+/// sketch_rows  out (zeta, T), columns [lo, hi)
+void deal_contiguous(const SketchSpec& spec, std::int64_t batch, std::int64_t lo, std::int64_t hi,
+                     std::uint32_t* sketch_rows, std::uint32_t* scratch) {
+  const std::uint32_t each = deal_rows_per_bucket(spec);
+  const std::int64_t block = input_block_of_row(spec, batch * spec.batch_rows + lo);
+  std::uint32_t* const positions = scratch + shuffle_scratch_words(spec);
+  for (std::int32_t t = 0; t < spec.zeta; ++t, sketch_rows += spec.batch_rows) {
+    const std::int64_t group = output_block(spec, block, t / spec.block_nnz) * spec.block_nnz + t % spec.block_nnz;
+    std::iota(positions, positions + spec.batch_rows, 0U);
+    shuffle(spec, batch, group, positions, scratch);
+    const auto first = static_cast<std::uint32_t>(group) * group_buckets(spec);
+    for (std::uint32_t k = 0; k < deal_rows(spec); ++k) {
+      if (positions[k] >= lo && positions[k] < hi) sketch_rows[positions[k]] = first + k / each;
+    }
+  }
+}
+
+/// sketch_rows  out (zeta, T), columns [lo, hi) at least
+void deal_groups(const SketchSpec& spec, std::int64_t batch, std::int64_t lo, std::int64_t hi,
+                 std::uint32_t* sketch_rows, std::uint32_t* scratch) {
+  const std::int64_t first = batch * spec.batch_rows;
+  if (spec.hash == SketchHash::kIndependent) {
+    for (std::int32_t t = 0; t < spec.zeta; ++t) {
+      for (std::int64_t k = lo; k < hi; ++k) {
+        sketch_rows[t * spec.batch_rows + k] = static_cast<std::uint32_t>(sketch_entry(spec, first + k, t).sketch_row);
+      }
+    }
+  } else if (spec.input_blocks == InputBlocks::kInterleaved) {
+    deal_interleaved(spec, batch, sketch_rows, scratch);
+  } else {
+    for (std::int64_t begin = lo; begin < hi;) {
+      const std::int64_t block = input_block_of_row(spec, first + begin);
+      std::int64_t end = begin + 1;
+      while (end < hi && input_block_of_row(spec, first + end) == block) ++end;
+      deal_contiguous(spec, batch, begin, end, sketch_rows, scratch);
+      begin = end;
+    }
+  }
+}
+
+}  // namespace
+
+std::int64_t table_scratch_words(const SketchSpec& spec) {
+  if (spec.family == SketchFamily::kBlockPerm) {
+    return shuffle_scratch_words(spec) + std::max<std::int64_t>(deal_rows(spec), spec.zeta * sign_words_of_batch(spec));
+  }
+  return 2 * spec.batch_rows + spec.batch_rows / 32 + 17;
+}
+
+void fill_gather_table(const SketchSpec& spec, std::int64_t batch, std::uint32_t* entries, std::uint32_t* scratch) {
+  assert(fixed_rows_per_bucket(spec) > 0);
+  if (spec.family == SketchFamily::kBlockPerm) {
+    gather_groups(spec, batch, entries, scratch);
+    return;
+  }
+  for (std::int32_t t = 0; t < spec.zeta; ++t) gather_block(spec, batch, t, entries + t * spec.batch_rows, scratch);
+}
+
+void fill_scatter_table(const SketchSpec& spec, std::int64_t batch, std::int64_t lo, std::int64_t hi,
+                        std::uint32_t* entries, std::uint32_t* scratch) {
+  const std::int64_t rows = spec.batch_rows;
+  const bool by_block = spec.family == SketchFamily::kSparseStack;
+  if (!by_block) deal_groups(spec, batch, lo, hi, entries, scratch);
+  for (std::int32_t t = 0; t < spec.zeta; ++t) {
+    std::uint32_t* const own = entries + t * rows + lo;
+    if (by_block) deal_block(spec, batch, lo, hi, t, own);
+    collect_signs(spec, batch * rows + lo, hi - lo, t, scratch);
+    place_in_sketch(scratch, hi - lo, by_block ? static_cast<std::uint32_t>(block_begin(spec, t)) : 0, own);
+  }
 }
 
 }  // namespace tallsketch::host

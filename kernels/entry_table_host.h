@@ -11,25 +11,18 @@ namespace tallsketch::host {
 /// An entry of S: bit 31 is its sign, the other bits an index.
 inline constexpr std::uint32_t kSignBit = 0x80000000U;
 
-/// Rows of a batch: the spec's T for the permuted hash, and as many as T would be for the independent one.
-std::int64_t table_batch_rows(const SketchSpec& spec);
-
-/// C = T / buckets where every sketch row receives exactly C of the batch's rows; otherwise 0.
-std::int64_t rows_per_bucket(const SketchSpec& spec);
-
 /// 32-bit words of scratch that each function below needs.
 std::int64_t table_scratch_words(const SketchSpec& spec);
 
-/// Gather table of (batch, block): bucket k of the block owns entries [k * C, (k + 1) * C).
-/// entries  out (T): index = position of the row in the batch
-/// Limits: rows_per_bucket(spec) > 0
-void fill_gather_table(const SketchSpec& spec, std::int64_t batch, std::int32_t block, std::uint32_t* entries,
-                       std::uint32_t* scratch);
+/// Gather table of a batch: sketch row k owns entries [k * C, (k + 1) * C), C = fixed_rows_per_bucket(spec).
+/// entries  out (d * C) = (zeta * T): index = position of the row in the batch
+/// Limits: C > 0
+void fill_gather_table(const SketchSpec& spec, std::int64_t batch, std::uint32_t* entries, std::uint32_t* scratch);
 
-/// Scatter table of rows [lo, hi) of (batch, block).
-/// entries  out (T); written: entries[lo, hi), by position of the row; index = sketch row in [0, d)
-/// Limits: any hash, any T
+/// Scatter table of rows [lo, hi) of a batch.
+/// entries  out (zeta, T); written: columns [lo, hi), by position of the row; index = sketch row in [0, d)
+/// Limits: any family, any hash, any T
 void fill_scatter_table(const SketchSpec& spec, std::int64_t batch, std::int64_t lo, std::int64_t hi,
-                        std::int32_t block, std::uint32_t* entries, std::uint32_t* scratch);
+                        std::uint32_t* entries, std::uint32_t* scratch);
 
 }  // namespace tallsketch::host

@@ -38,9 +38,9 @@ TALLSKETCH_HOST_DEVICE KeyedBijection make_keyed_bijection(std::uint32_t size, s
   return b;
 }
 
-/// Round function: a multiply-xorshift mixer of (half, key); the caller keeps the top bits it needs.
-TALLSKETCH_HOST_DEVICE std::uint32_t mix_round(std::uint32_t half, std::uint32_t key) {
-  std::uint32_t x = (half ^ key) * 0x9e3779b1U;  // 2^32 / golden ratio, odd
+/// Round function: a multiply-xorshift mixer of half ^ key; the caller keeps the top bits it needs.
+TALLSKETCH_HOST_DEVICE std::uint32_t mix_round(std::uint32_t keyed_half) {
+  std::uint32_t x = keyed_half * 0x9e3779b1U;  // 2^32 / golden ratio, odd
   x ^= x >> 15;
   return x * 0x85ebca6bU;  // an odd constant with good avalanche (MurmurHash3's finaliser)
 }
@@ -50,21 +50,40 @@ TALLSKETCH_HOST_DEVICE std::uint32_t feistel_forward(const KeyedBijection& b, st
   std::uint32_t left = x >> b.right_bits;
   std::uint32_t right = x & ((std::uint32_t{1} << b.right_bits) - 1);
   for (int round = 0; round < KeyedBijection::kRounds; round += 2) {
-    left ^= mix_round(right, b.key[round]) >> (32 - b.left_bits);
-    right ^= mix_round(left, b.key[round + 1]) >> (32 - b.right_bits);
+    left ^= mix_round(right ^ b.key[round]) >> (32 - b.left_bits);
+    right ^= mix_round(left ^ b.key[round + 1]) >> (32 - b.right_bits);
   }
   return (left << b.right_bits) | right;
 }
 
-/// Inverse of feistel_forward.
+/// The keys as the inverse takes them. Its halves stay keyed for the round to come, so that a round's last two
+/// exclusive-ors, with the half and with the key, are one instruction of three operands.
+struct InverseKeys {
+  std::uint32_t word[8];
+};
+TALLSKETCH_HOST_DEVICE InverseKeys inverse_keys(const KeyedBijection& b) {
+  static_assert(KeyedBijection::kRounds == 6);
+  const std::uint32_t* const k = b.key;
+  return {{k[5], k[4], k[5] ^ k[3], k[4] ^ k[2], k[3] ^ k[1], k[2] ^ k[0], k[1], k[0]}};
+}
+
+/// Inverse of feistel_forward; left_bits and right_bits are the bijection's.
+TALLSKETCH_HOST_DEVICE std::uint32_t feistel_backward(std::uint32_t left_bits, std::uint32_t right_bits,
+                                                      const InverseKeys& keys, std::uint32_t x) {
+  const std::uint32_t to_left = 32 - left_bits, to_right = 32 - right_bits;
+  std::uint32_t left = (x >> right_bits) ^ keys.word[0];
+  std::uint32_t right = (x & ((std::uint32_t{1} << right_bits) - 1)) ^ keys.word[1];
+  right ^= mix_round(left) >> to_right;
+  left ^= keys.word[2] ^ (mix_round(right) >> to_left);
+  right ^= keys.word[3] ^ (mix_round(left) >> to_right);
+  left ^= keys.word[4] ^ (mix_round(right) >> to_left);
+  right ^= keys.word[5] ^ (mix_round(left) >> to_right);
+  left ^= keys.word[6] ^ (mix_round(right) >> to_left);
+  right ^= keys.word[7];
+  return (left << right_bits) | right;
+}
 TALLSKETCH_HOST_DEVICE std::uint32_t feistel_backward(const KeyedBijection& b, std::uint32_t x) {
-  std::uint32_t left = x >> b.right_bits;
-  std::uint32_t right = x & ((std::uint32_t{1} << b.right_bits) - 1);
-  for (int round = KeyedBijection::kRounds - 2; round >= 0; round -= 2) {
-    right ^= mix_round(left, b.key[round + 1]) >> (32 - b.right_bits);
-    left ^= mix_round(right, b.key[round]) >> (32 - b.left_bits);
-  }
-  return (left << b.right_bits) | right;
+  return feistel_backward(b.left_bits, b.right_bits, inverse_keys(b), x);
 }
 
 /// Image of position x, 0 <= x < size.
@@ -74,11 +93,15 @@ TALLSKETCH_HOST_DEVICE std::uint32_t bijection_forward(const KeyedBijection& b, 
   return x;
 }
 
-/// Position of image x, 0 <= x < size.
-TALLSKETCH_HOST_DEVICE std::uint32_t bijection_backward(const KeyedBijection& b, std::uint32_t x) {
-  do x = feistel_backward(b, x);
+/// Position of image x, 0 <= x < size. keys: inverse_keys(b), or those of another bijection of the same size.
+TALLSKETCH_HOST_DEVICE std::uint32_t bijection_backward(const KeyedBijection& b, const InverseKeys& keys,
+                                                        std::uint32_t x) {
+  do x = feistel_backward(b.left_bits, b.right_bits, keys, x);
   while (x >= b.size);
   return x;
+}
+TALLSKETCH_HOST_DEVICE std::uint32_t bijection_backward(const KeyedBijection& b, std::uint32_t x) {
+  return bijection_backward(b, inverse_keys(b), x);
 }
 
 }  // namespace tallsketch

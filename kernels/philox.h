@@ -22,6 +22,7 @@ enum class DrawPurpose : std::uint32_t {
   kWiring = 7,
   kRounding = 8,
   kSampledRows = 9,
+  kGaussianEntries = 10,
 };
 
 /// 128 random bits.

@@ -6,6 +6,7 @@
 
 #include <cuda_runtime.h>
 
+#include "kernels/rounded_half.h"
 #include "kernels/sketch_spec.h"
 #include "kernels/views.h"
 
@@ -31,16 +32,18 @@ namespace tallsketch::cuda {
                                               const std::uint32_t* entries, const SketchView<float>& sketch,
                                               cudaStream_t stream);
 
-/// Adds S*slab*diag(factor) to an FP16 sketch: product in FP32, rounded to nearest, packed half2 reductions.
+/// Adds S*slab*diag(factor) to a sketch of 16-bit numbers, spec.precision: product in FP32, rounded as spec.rounding says,
+/// packed reductions of two columns.
 /// slab     in (rows, cols) row-major device FP32; pitch even, and an odd last column padded with a column of any value
 /// factor   in (cols rounded up to even) device FP32; 0 for the padding column
-/// sketch   in/out (d, cols) row-major device IEEE half, pitch even
-/// Limits   sums beyond 65504 become infinite: the caller checks the finished sketch
-/// Order    not fixed, see scatter_fp32
-/// Source   paper F, listing 2; red.global.add.noftz.f16x2 (SASS REDG)
-[[nodiscard]] cudaError_t scatter_fp16(const SketchSpec& spec, const SlabView& slab, const std::uint32_t* entries,
+/// sketch   in/out (d, cols) row-major device IEEE half or BF16, pitch even
+/// losses   in/out (1) device: contributions that overflowed or became zero are counted there
+/// Limits   sums beyond the format become infinite: the caller checks the finished sketch; cols < 2^25
+/// Order    not fixed, see scatter_fp32; the contributions themselves are the same for every grid and chunk
+/// Source   paper F, listing 2 and III-D; red.global.add.noftz.f16x2 and .bf16x2 (SASS REDG)
+[[nodiscard]] cudaError_t scatter_half(const SketchSpec& spec, const SlabView& slab, const std::uint32_t* entries,
                                        const float* factor, const SketchView<std::uint16_t>& sketch,
-                                       cudaStream_t stream);
+                                       RoundingLosses* losses, cudaStream_t stream);
 
 /// Adds S*slab to an FP64 sketch by reductions in global memory, the factor 1/sqrt(zeta) left out.
 /// slab     in (rows, cols) row-major device FP16, BF16, FP32 or FP64; a thread a row where there are few columns
@@ -63,9 +66,15 @@ namespace tallsketch::cuda {
 [[nodiscard]] cudaError_t column_statistics(const SlabView& slab, double* column_max, double* column_squares,
                                             cudaStream_t stream);
 
-/// out(k, j) = half(k, j) * inverse[j]: widens an FP16 sketch and undoes its column factors.
+/// out(k, j) = half(in(k, j) * factor[j]), rounded to nearest once.
+/// factor  in (cols) device FP64
+[[nodiscard]] cudaError_t narrow_to_half(const SketchView<float>& in, const double* factor,
+                                         const SketchView<std::uint16_t>& out, cudaStream_t stream);
+
+/// out(k, j) = in(k, j) * inverse[j]: widens a sketch of 16-bit numbers and undoes its column factors.
+/// type     kFloat16 or kBfloat16, of `in`
 /// inverse  in (cols) device FP64: 1 / factor
-[[nodiscard]] cudaError_t widen_half(const SketchView<std::uint16_t>& in, const double* inverse,
+[[nodiscard]] cudaError_t widen_half(ElementType type, const SketchView<std::uint16_t>& in, const double* inverse,
                                      const SketchView<float>& out, cudaStream_t stream);
 
 /// *count += number of elements of the sketch that are NaN or infinite.
@@ -81,10 +90,12 @@ namespace tallsketch::cuda {
 [[nodiscard]] cudaError_t transpose_scaled(const SketchView<double>& sketch, const double* factor, double* out,
                                            cudaStream_t stream);
 
-/// data[k] = a number in [-1, 1) from counter k: input of benchmarks.
-[[nodiscard]] cudaError_t fill_uniform(float* data, std::int64_t count, cudaStream_t stream);
+/// data[k] = a number in [-1, 1) from counter k, rounded to the type: input of benchmarks.
+/// data  out (count) device, of any type
+[[nodiscard]] cudaError_t fill_uniform(void* data, std::int64_t count, ElementType type, cudaStream_t stream);
 
-/// Reads count floats once and does next to nothing with them: the floor that benchmarks divide by.
+/// Reads count floats once and does next to nothing with them: the floor that benchmarks divide by, whatever the bits
+/// mean.
 /// sink  out (1) device, written only if the sum is one certain value, so that the loads stay
 [[nodiscard]] cudaError_t read_pass(const float* data, std::int64_t count, float* sink, cudaStream_t stream);
 

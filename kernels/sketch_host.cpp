@@ -47,7 +47,7 @@ struct Layout {
   std::int64_t size;  // of an accumulator, in bytes
   std::int64_t lane;  // accumulators of a register
   std::int64_t batch_rows;
-  std::int64_t gathered;          // rows_per_bucket, or 0: scatter
+  std::int64_t gathered;          // fixed_rows_per_bucket, or 0: scatter
   std::int64_t strip;             // columns of one job
   std::int64_t strips_a, strips;  // strips of a come first, then those of b
   std::int64_t padded_a, padded;  // columns, each matrix rounded up to whole registers
@@ -64,8 +64,8 @@ Layout make_layout(const SketchSpec& spec, std::int64_t n, std::int64_t r, int t
   Layout l{};
   l.size = sketch_element_size(spec.precision);
   l.lane = kLineBytes / l.size;
-  l.batch_rows = table_batch_rows(spec);
-  l.gathered = rows_per_bucket(spec) >= kMinGathered ? rows_per_bucket(spec) : 0;
+  l.batch_rows = spec.batch_rows;
+  l.gathered = fixed_rows_per_bucket(spec) >= kMinGathered ? fixed_rows_per_bucket(spec) : 0;
   l.strip = kStripRegisters * l.lane;
   l.padded_a = round_up(n, l.lane);
   l.padded = l.padded_a + round_up(r, l.lane);
@@ -311,12 +311,10 @@ Ahead make_ahead(const Strip& strip, const Piece& piece) {
 /// entries  out (zeta, T)
 void fill_table(const SketchSpec& spec, const Layout& l, const Piece& piece, std::uint32_t* entries,
                 std::uint32_t* scratch) {
-  for (std::int32_t t = 0; t < spec.zeta; ++t, entries += l.batch_rows) {
-    if (l.gathered > 0) {
-      fill_gather_table(spec, piece.batch, t, entries, scratch);
-    } else {
-      fill_scatter_table(spec, piece.batch, piece.lo, piece.hi, t, entries, scratch);
-    }
+  if (l.gathered > 0) {
+    fill_gather_table(spec, piece.batch, entries, scratch);
+  } else {
+    fill_scatter_table(spec, piece.batch, piece.lo, piece.hi, entries, scratch);
   }
 }
 

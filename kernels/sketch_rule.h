@@ -121,6 +121,16 @@ TALLSKETCH_HOST_DEVICE std::uint32_t independent_bucket(const SketchSpec& spec, 
                             static_cast<std::uint32_t>(block_size(spec, block)));
 }
 
+/// Rows of a whole batch that every sketch row receives; 0 where their number varies.
+TALLSKETCH_HOST_DEVICE std::int64_t fixed_rows_per_bucket(const SketchSpec& spec) {
+  if (spec.hash != SketchHash::kPermuted) return 0;
+  if (spec.family == SketchFamily::kBlockPerm) {
+    return spec.input_blocks == InputBlocks::kInterleaved ? deal_rows_per_bucket(spec) : 0;
+  }
+  const std::int64_t buckets = spec.d / spec.zeta;
+  return spec.d % spec.zeta == 0 && spec.batch_rows % buckets == 0 ? spec.batch_rows / buckets : 0;
+}
+
 /// One nonzero of S: sketch row in [0, d), and its sign.
 struct SketchEntry {
   std::int64_t sketch_row;

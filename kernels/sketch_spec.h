@@ -22,6 +22,11 @@ constexpr std::int64_t sketch_element_size(SketchPrecision precision) {
   return precision == SketchPrecision::kFp64 ? 8 : 4;
 }
 
+/// Whether contributions and sums are 16-bit numbers.
+constexpr bool is_half(SketchPrecision precision) {
+  return precision == SketchPrecision::kFp16 || precision == SketchPrecision::kBf16;
+}
+
 /// How a product becomes a 16-bit contribution (fp16 and bf16 only).
 enum class SketchRounding : std::int32_t { kNearest = 0, kStochastic = 1, kDither = 2 };
 
@@ -52,6 +57,7 @@ struct SketchSpec {
 /// Limits of a legal spec; validated once, in make_sketch_spec.
 inline constexpr std::int32_t kMaxZeta = 1024;
 inline constexpr std::int64_t kMaxSketchRows = std::int64_t{1} << 30;
-inline constexpr std::int64_t kMaxDealRows = 65536;  // BlockPerm: rows of one shuffle, 16-bit numbers
+inline constexpr std::int64_t kMaxDealRows = 65536;                      // BlockPerm: rows of one shuffle
+inline constexpr std::int64_t kMaxBatchEntries = std::int64_t{1} << 31;  // BlockPerm: T * zeta
 
 }  // namespace tallsketch

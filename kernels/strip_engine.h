@@ -23,8 +23,9 @@ namespace tallsketch::cuda {
                                            cudaStream_t stream);
 
 /// Adds S*slab to sketch, the factor 1/sqrt(zeta) left out.
-/// slab      in (rows, n) row-major device FP32, aligned to 16 bytes, pitch a multiple of 4 (device_pitch is fast);
-///           rows < 2^30; columns [n, pitch) may hold anything
+/// slab      in (rows, n) row-major device, of the plan's type, start and pitch aligned to 16 bytes (device_pitch is
+///           fast); rows < 2^30. Columns [n, pitch) may hold anything in FP32, anything finite in FP16 and BF16: there
+///           a number that is not finite makes other sums of its strip NaN too
 /// table     in, of tiles = tiles_of_rows(plan, spec, slab.first_row, slab.rows)
 /// partials  scratch, partial_floats(plan, grid.splits) floats
 /// sketch    in/out (d, n) row-major device FP32

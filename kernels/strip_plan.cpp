@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/block_table.h"
 #include "kernels/rounding.h"
 #include "kernels/sketch_rule.h"
 
@@ -11,7 +12,7 @@ namespace tallsketch::cuda {
 namespace {
 
 constexpr std::int64_t kMaxBoxRows = 256;      // of a TMA copy
-constexpr std::int64_t kTileBytes = 65536;     // 512 rows of 32 floats: three stages fit with their entries
+constexpr std::int64_t kTileBytes = 65536;     // 512 rows of 128 bytes: three stages fit with their entries
 constexpr std::int64_t kReservedBytes = 1024;  // barriers and alignment
 constexpr int kMaxStages = 4;
 constexpr int kGoodStages = 3;  // probe: two stages cost 14 %
@@ -33,8 +34,7 @@ std::int64_t tail_capacity_for(double mean_entries, std::int64_t dense, std::int
 
 /// Sizes of a tile, its entries and the stages, for plan.batches_per_tile and plan.tiles_per_batch.
 void lay_out_stage(const SketchSpec& spec, const DeviceLimits& limits, StripPlan& plan) {
-  const std::int64_t size = spec.d / spec.zeta;
-  const std::int64_t row_bytes = std::int64_t{plan.width} * 4;
+  const std::int64_t row_bytes = plan.row_bytes();
   const std::int64_t per_cta = divide_up(plan.tile_rows, plan.cluster);
   plan.boxes = static_cast<int>(divide_up(per_cta, kMaxBoxRows));
   // Copies land on multiples of 128 bytes in shared memory.
@@ -43,13 +43,14 @@ void lay_out_stage(const SketchSpec& spec, const DeviceLimits& limits, StripPlan
   plan.tile_bytes = std::int64_t{plan.cluster} * plan.boxes * plan.box_rows * row_bytes;
 
   plan.buckets = divide_up(spec.d, plan.cluster);
-  if (spec.hash == SketchHash::kPermuted) {
-    const std::int64_t count = plan.batches_per_tile * (spec.batch_rows / size);  // rows of a bucket in a tile, at most
+  if (fixed_rows_per_bucket(spec) > 0) {
+    const std::int64_t count =
+        plan.batches_per_tile * fixed_rows_per_bucket(spec);  // rows of a bucket in a tile, at most
     plan.parts = static_cast<int>(std::clamp<std::int64_t>(plan.slots() / plan.buckets, 1, count));
     plan.entries = static_cast<int>(divide_up(count, plan.parts));
     plan.entry_bytes = plan.dense_bytes();
   } else {
-    const double mean = static_cast<double>(plan.tile_rows) / static_cast<double>(size);
+    const double mean = static_cast<double>(plan.tile_rows) / static_cast<double>(spec.d / spec.zeta);
     const auto mean_up = static_cast<std::int64_t>(std::ceil(mean));
     plan.parts = static_cast<int>(std::clamp<std::int64_t>(plan.slots() / plan.buckets, 1, mean_up));
     // Spare entries against tails, which cost several times as much each. n = 1024, d = 2048 on an H200 with 0 / 1 / 2 spare,
@@ -64,27 +65,36 @@ void lay_out_stage(const SketchSpec& spec, const DeviceLimits& limits, StripPlan
       static_cast<int>(std::min<std::int64_t>(kMaxStages, (limits.shared_bytes - kReservedBytes) / plan.stage_bytes));
 }
 
+/// BlockPerm's shuffles take place in shared memory, on 16-bit entries.
+bool table_fits(const SketchSpec& spec, const DeviceLimits& limits, const StripPlan& plan) {
+  return spec.family != SketchFamily::kBlockPerm ||
+         (block_table_layout(spec, plan).tile_bytes <= limits.shared_bytes && spec.batch_rows <= 32768);
+}
+
 }  // namespace
 
-StripPlan make_strip_plan(const SketchSpec& spec, std::int64_t n, const DeviceLimits& limits) {
+StripPlan make_strip_plan(const SketchSpec& spec, std::int64_t n, const DeviceLimits& limits, ElementType type) {
   StripPlan plan;
-  const std::int64_t size = spec.d / spec.zeta;
-  const bool fixed_counts = spec.hash == SketchHash::kPermuted;
-  if (spec.family != SketchFamily::kSparseStack || spec.precision != SketchPrecision::kFp32 ||
-      spec.zeta > kMaxStripZeta || spec.d > kMaxStripRows || (fixed_counts && spec.batch_rows % size != 0)) {
+  plan.type = type;
+  const bool fixed_counts = fixed_rows_per_bucket(spec) > 0;
+  // Tails in half precision would take three kernels more, for what is bound by its tables.
+  const bool with_tails = spec.family == SketchFamily::kSparseStack && spec.hash == SketchHash::kIndependent &&
+                          type == ElementType::kFloat32;
+  if (spec.precision != SketchPrecision::kFp32 || spec.zeta > kMaxStripZeta || spec.d > kMaxStripRows ||
+      type == ElementType::kFloat64 || !(fixed_counts || with_tails)) {
     return plan;
   }
   // The widest strip whose accumulators fit two CTAs, because wide strips read whole cache lines; one CTA where that is
   // enough, because a lone CTA needs no barriers across SMs. Measured: CL = 4 is slower than a narrower strip.
-  for (const int width : {32, 16, 8}) {
-    plan.width = width;
-    if (spec.d <= 2 * plan.slots() && width <= device_pitch(n)) break;
+  for (const std::int64_t row_bytes : {128, 64, 32}) {
+    plan.width = static_cast<int>(row_bytes / element_size(type));
+    if (spec.d <= 2 * plan.slots() && plan.width <= device_pitch(n, type)) break;
   }
   plan.cluster = spec.d <= plan.slots() ? 1 : 2;
   if (spec.d > plan.cluster * plan.slots() || (fixed_counts && spec.d % plan.cluster != 0)) return plan;
   plan.strips = divide_up(n, plan.width);
 
-  const std::int64_t most_rows = kTileBytes / (std::int64_t{plan.width} * 4);
+  const std::int64_t most_rows = kTileBytes / plan.row_bytes();
   if (!fixed_counts) {
     for (plan.tile_rows = most_rows; plan.tile_rows >= 64; plan.tile_rows /= 2) {
       lay_out_stage(spec, limits, plan);
@@ -102,7 +112,7 @@ StripPlan make_strip_plan(const SketchSpec& spec, std::int64_t n, const DeviceLi
     lay_out_stage(spec, limits, plan);
     if (plan.stages >= kGoodStages) break;
   }
-  plan.served = plan.stages >= 2;
+  plan.served = plan.stages >= 2 && table_fits(spec, limits, plan);
   return plan;
 }
 
@@ -125,7 +135,7 @@ std::int64_t most_clusters(const StripPlan& plan, const DeviceLimits& limits) {
 
 /// Strips of a wave, at least: 1 KiB of a row, a DRAM page.
 std::int64_t narrowest_wave(const StripPlan& plan) {
-  return std::min<std::int64_t>(plan.strips, 1024 / (plan.width * 4));
+  return std::min<std::int64_t>(plan.strips, 1024 / plan.row_bytes());
 }
 
 }  // namespace
@@ -157,6 +167,9 @@ std::int64_t partial_floats(const StripPlan& plan, std::int64_t splits) {
   return splits * plan.strips * plan.cluster * plan.slots() * plan.width;
 }
 
-std::int64_t device_pitch(std::int64_t n) { return n <= 8 ? 8 : n <= 16 ? 16 : round_up(n, 32); }
+std::int64_t device_pitch(std::int64_t n, ElementType type) {
+  const std::int64_t line = 128 / element_size(type);
+  return n <= line / 4 ? line / 4 : n <= line / 2 ? line / 2 : round_up(n, line);
+}
 
 }  // namespace tallsketch::cuda

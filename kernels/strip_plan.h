@@ -5,7 +5,7 @@
 // A strip is W columns. A cluster of CTAs owns a strip for a run of tiles; CTA c holds the sketch rows
 // [c d / CL, (c + 1) d / CL) x W columns in registers. A tile is the rows that lie in shared memory together: several
 // batches, one, or a part of one. In every tile each sketch row has the same number of entries (row, sign); a slot is
-// one sketch row in the registers of a group of W / 4 lanes, with `entries` of them. Where slots outnumber sketch rows,
+// one sketch row in the registers of its group of W / 4 lanes, with `entries` of them. Where slots outnumber sketch rows,
 // `parts` slots share the entries of one, and are added at the end.
 // With the independent hash the number of entries varies: what does not fit `entries` goes to a list a group, its tail.
 #pragma once
@@ -15,18 +15,20 @@
 #include "kernels/host_device.h"
 #include "kernels/rounding.h"
 #include "kernels/sketch_spec.h"
+#include "kernels/views.h"
 
 namespace tallsketch::cuda {
 
 inline constexpr int kStripWarps = 16;               // consumer warps of a CTA
-inline constexpr int kSlotsPerGroup = 16;            // float4 accumulators of a lane: 64 registers
+inline constexpr int kSlotsPerGroup = 16;            // of 4 columns a lane: 64 registers of sums
 inline constexpr int kMaxStripZeta = 16;             // above, scatter
 inline constexpr std::int64_t kMaxStripRows = 8192;  // d above, scatter
 
 struct StripPlan {
-  bool served = false;  // otherwise: scatter
-  int width = 0;        // W: 32, 16 or 8 columns
-  int cluster = 0;      // CL: 1 or 2 CTAs
+  bool served = false;                       // otherwise: scatter, or conversion of A to FP32
+  ElementType type = ElementType::kFloat32;  // of A
+  int width = 0;                             // W: strips of 128, 64 or 32 bytes; FP32 32, 16 or 8 columns
+  int cluster = 0;                           // CL: 1 or 2 CTAs
   std::int64_t strips = 0;
 
   std::int64_t tile_rows = 0;  // rows of A that count in a tile
@@ -44,6 +46,7 @@ struct StripPlan {
   std::int64_t entry_bytes = 0;    // of a tile and CTA: slots' entries, tail offsets of the groups, tails
   std::int64_t stage_bytes = 0;    // tile, one row of zeros, entries
 
+  std::int64_t row_bytes() const { return width * element_size(type); }  // of a strip
   std::int64_t slots() const { return std::int64_t{kStripWarps} * 32 / (width / 4) * kSlotsPerGroup; }
   std::int64_t groups() const { return slots() / kSlotsPerGroup; }
   std::int64_t dense_bytes() const { return slots() * entries * 2; }
@@ -57,8 +60,12 @@ struct DeviceLimits {
   std::int64_t shared_bytes = 232448;  // of a CTA
 };
 
-/// Limits  fp32; permuted hash with the table's T, or independent hash; d <= 8192, zeta <= 16; served = false for the rest
-StripPlan make_strip_plan(const SketchSpec& spec, std::int64_t n, const DeviceLimits& limits);
+/// type    of A in device memory; sums are FP32 always
+/// Limits  fp32; d <= 8192, zeta <= 16; SparseStack by the permuted hash with the table's T, or by the independent hash;
+///         BlockPerm by the permuted hash with interleaved input blocks. A in FP16 or BF16: d <= 4096, and not by the
+///         independent hash. served = false for the rest
+StripPlan make_strip_plan(const SketchSpec& spec, std::int64_t n, const DeviceLimits& limits,
+                          ElementType type = ElementType::kFloat32);
 
 struct TileRange {
   std::int64_t first = 0;  // index of the tile that holds the first row
@@ -98,10 +105,10 @@ std::int64_t partial_floats(const StripPlan& plan, std::int64_t splits);
 /// Most splits that make_strip_grid returns for the plan on the device.
 std::int64_t most_splits(const StripPlan& plan, const DeviceLimits& limits);
 
-/// Floats from row to row of A in device memory: whole strips, so that a strip's piece of a row is one 128-byte line
+/// Elements from row to row of A in device memory: whole strips, so that a strip's piece of a row is one 128-byte line
 /// and never cut by the end of the row. A cut strip takes TMA about 1.6 times as long as a whole one, and a piece
 /// across two lines fetches both (n = 1000, d = 2048: 1.62 floors with a pitch of 1000, 1.16 with 1024 and a cut
-/// strip). The price is memory: up to 31 columns of padding.
-std::int64_t device_pitch(std::int64_t n);
+/// strip). The price is memory: up to 124 bytes of padding (FP16, BF16: 126).
+std::int64_t device_pitch(std::int64_t n, ElementType type = ElementType::kFloat32);
 
 }  // namespace tallsketch::cuda

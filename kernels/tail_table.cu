@@ -3,7 +3,7 @@
 // CTA: 16-bit entries [group][entry of a slot][slot of the group]; 16-bit tail offsets of the groups; 32-bit tails,
 // slot of the group * 2^16 + entry.
 #include "kernels/sketch_rule.h"
-#include "kernels/tail_table.h"
+#include "kernels/table_launchers.h"
 
 #include <cub/block/block_scan.cuh>
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/rounded_half.h"
 #include "kernels/sketch_spec.h"
 #include "src/phase_timer.h"
 #include "src/plan.h"
@@ -33,6 +34,7 @@ struct SketchJob {
   Plan plan;
   RowRange rows;  // of this rank
   ScalingChoice scaling = ScalingChoice::kAuto;
+  ReducePrecision reduce = ReducePrecision::kFp32;
 };
 
 class Backend {
@@ -41,8 +43,9 @@ class Backend {
   virtual const char* name() const = 0;         // "host", "cuda"
   virtual std::string device() const = 0;       // for the log: "2 threads", "NVIDIA H200 #0"
   virtual std::string device_uuid() const = 0;  // empty on the host
-  /// What the plan has to know of this rank: free memory, buffers, padding, scratch. chunk_rows is the caller's.
-  virtual PlanLimits plan_limits(const SketchSpec& spec, const ProblemShape& shape) const = 0;
+  /// What the plan has to know of this rank: free memory, buffers, padding, scratch. chunk_rows is the caller's. Gives up
+  /// an earlier job, whose memory counts as free.
+  virtual PlanLimits plan_limits(const SketchSpec& spec, const ProblemShape& shape) = 0;
 
   /// Allocates for the job and clears the sketch; gives up an earlier job and its memory. Errors: kMemory.
   virtual void begin(const SketchJob& job) = 0;
@@ -54,8 +57,10 @@ class Backend {
   virtual void exchange() {}
   /// All rows are uploaded: the local sketch is complete when this returns.
   virtual void sketch() = 0;
-  /// Collective: sums the sketches of all ranks; every rank then holds S [A | b], unscaled.
+  /// Collective: sums the sketches of all ranks, in job.reduce; every rank then holds S [A | b], unscaled.
   virtual void reduce() = 0;
+  /// Contributions of this rank's rows that a 16-bit sketch could not take; none elsewhere. After sketch().
+  virtual RoundingLosses losses() { return {}; }
   /// What the reduced sketch says of the range of the data. Local.
   virtual SketchRange sketch_range() = 0;
   /// QR of the sketch in its own precision, columns scaled by powers of two. Called on rank 0 alone.
@@ -63,8 +68,8 @@ class Backend {
   /// Copy of the reduced, unscaled sketch on the host: (d, n + r) row-major, exact. For tests and sketch files.
   virtual std::vector<double> sketch_copy() = 0;
   /// Times the sketch of a made-up problem beside a read-only pass over A. Needs no begin. For benchmarks.
-  virtual SketchTiming time_sketch(const SketchSpec& spec, const TimedShape& shape, int repeats,
-                                   KernelChoice kernel) = 0;
+  /// Errors: kUsage where this backend does not do the case.
+  virtual SketchTiming time_sketch(const SketchCase& timed, int repeats) = 0;
 };
 
 /// Collective. Errors: kUsage when CUDA is asked of a build without it; kCommunication for missing or shared GPUs.

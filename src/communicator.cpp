@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/half.h"
 #include "src/cleanup.h"
 
 namespace tallsketch {
@@ -94,23 +95,40 @@ void all_reduce(T* data, std::int64_t count, MPI_Datatype type, MPI_Op op, MPI_C
   }
 }
 
+/// A count that differs between ranks would hang or mix up elements; one small reduction rules it out.
+void require_equal_counts(std::int64_t count, MPI_Comm comm) {
+  std::array<std::int64_t, 2> bounds = {count, -count};
+  all_reduce(bounds.data(), 2, MPI_INT64_T, MPI_MAX, comm);
+  require(bounds[0] == -bounds[1], ErrorKind::kInternal,
+          fmt::format("all-reduce counts differ between ranks: {} to {}", -bounds[1], bounds[0]));
+}
+
+/// The function of an MPI_Op: into[i] += from[i], in halves.
+void add_halves(void* from, void* into, int* count, MPI_Datatype*) {
+  const auto* const a = static_cast<const std::uint16_t*>(from);
+  auto* const b = static_cast<std::uint16_t*>(into);
+  for (int i = 0; i < *count; ++i) b[i] = float_to_half(half_to_float(a[i]) + half_to_float(b[i]));
+}
+
 }  // namespace
 
 void Communicator::sum(float* data, std::int64_t count) const {
-  require_same(count);
+  require_equal_counts(count, comm_);
   all_reduce(data, count, MPI_FLOAT, MPI_SUM, comm_);
 }
 
 void Communicator::sum(double* data, std::int64_t count) const {
-  require_same(count);
+  require_equal_counts(count, comm_);
   all_reduce(data, count, MPI_DOUBLE, MPI_SUM, comm_);
 }
 
-void Communicator::require_same(std::int64_t count) const {
-  std::array<std::int64_t, 2> bounds = {count, -count};
-  all_reduce(bounds.data(), 2, MPI_INT64_T, MPI_MAX, comm_);
-  require(bounds[0] == -bounds[1], ErrorKind::kInternal,
-          fmt::format("all-reduce counts differ between ranks: {} to {}", -bounds[1], bounds[0]));
+void Communicator::sum_halves(std::uint16_t* data, std::int64_t count) const {
+  require_equal_counts(count, comm_);
+  constexpr int kCommutes = 1;
+  MPI_Op add = MPI_OP_NULL;
+  check_mpi(MPI_Op_create(add_halves, kCommutes, &add), "MPI_Op_create");
+  all_reduce(data, count, MPI_UINT16_T, add, comm_);
+  check_mpi(MPI_Op_free(&add), "MPI_Op_free");
 }
 
 void Communicator::sum(std::int64_t* data, std::int64_t count) const {

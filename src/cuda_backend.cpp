@@ -9,12 +9,17 @@
 
 #include <fmt/format.h>
 
+#include "kernels/flash.h"
 #include "kernels/sketch_cuda.h"
 #include "src/communicator.h"
+#include "src/cuda_flash.h"
+#include "src/cuda_half_reduce.h"
+#include "src/cuda_half_sketch.h"
 #include "src/cuda_handles.h"
 #include "src/cuda_reduced_solver.h"
 #include "src/cuda_strip.h"
 #include "src/error.h"
+#include "src/half_reduce.h"
 #include "src/launch.h"
 #include "src/nccl_reduce.h"
 
@@ -36,13 +41,25 @@ std::string uuid_text(const cudaDeviceProp& properties) {
   return text;
 }
 
-/// One chunk on its way: pinned rows, the same rows raw on the device, and when each step was done.
+/// How the rows of a job lie on the device, where they are sketched.
+struct DeviceRows {
+  ElementType a = ElementType::kFloat32;
+  std::int64_t pitch = 0;  // of A; even below FP64, so that pairs are aligned
+  ElementType b = ElementType::kFloat32;
+  std::int64_t a_row_bytes() const { return pitch * element_size(a); }
+};
+
+/// Rows of A and b on the device.
+struct RowBuffers {
+  DeviceBuffer<std::byte> a, b;
+};
+
+/// One chunk on its way: pinned rows, the same rows on the device, and when each step was done.
 struct Lane {
   ChunkBuffer chunk;
   PinnedBuffer pinned_a, pinned_b;
-  DeviceBuffer<std::byte> raw_a;
-  DeviceBuffer<double> raw_b;
-  DeviceBuffer<float> a, b;  // FP32, unless the slab is resident or the sketch FP64
+  RowBuffers raw;   // as stored, unless they are sketched so
+  RowBuffers rows;  // as they are sketched, unless the slab is resident
   CudaEvent start, uploaded, sketched;
   bool busy = false;
 };
@@ -66,7 +83,7 @@ class CudaBackend final : public Backend {
   const char* name() const override { return "cuda"; }
   std::string device() const override { return fmt::format("{} #{}", properties_.name, device_); }
   std::string device_uuid() const override { return uuid_text(properties_); }
-  PlanLimits plan_limits(const SketchSpec& spec, const ProblemShape& shape) const override;
+  PlanLimits plan_limits(const SketchSpec& spec, const ProblemShape& shape) override;
   /// Collective: starts NCCL.
   void connect(double timeout) { nccl_ = std::make_unique<NcclReduce>(comm_, timeout); }
   /// The device's free memory is divided by this.
@@ -78,17 +95,29 @@ class CudaBackend final : public Backend {
   void exchange() override;
   void sketch() override;
   void reduce() override;
+  RoundingLosses losses() override { return half_ ? half_->losses(*stream_) : RoundingLosses{}; }
   SketchRange sketch_range() override;
   TriangularFactor factor() override;
   std::vector<double> sketch_copy() override;
-  SketchTiming time_sketch(const SketchSpec& spec, const TimedShape& shape, int repeats, KernelChoice kernel) override {
-    return time_cuda_sketch(spec, shape, repeats, kernel);
-  }
+  SketchTiming time_sketch(const SketchCase& timed, int repeats) override { return time_cuda_sketch(timed, repeats); }
 
  private:
-  bool fp16() const { return job_.spec.precision == SketchPrecision::kFp16; }
-  bool resident() const { return job_.plan.residency == Residency::kDevice; }
+  bool uses_strip(const SketchSpec& spec, std::int64_t n) const {
+    return (kernel_ == KernelChoice::kAuto || kernel_ == KernelChoice::kStrip) && StripSketcher::serves(spec, n);
+  }
+  DeviceRows device_rows(const SketchSpec& spec, const ProblemShape& shape) const;
   bool fp64() const { return job_.spec.precision == SketchPrecision::kFp64; }
+  /// FP64 sketches read rows as they are stored; all others read them padded, in FP32 or as the strip engine likes.
+  bool as_stored() const { return fp64(); }
+  bool resident() const { return job_.plan.residency == Residency::kDevice; }
+  std::int64_t cols() const { return job_.shape.n + job_.shape.r; }
+
+  SlabView a_view(const std::byte* data, RowRange rows) const {
+    return {data, rows.size(), job_.shape.n, layout_.pitch, layout_.a, rows.begin};
+  }
+  SlabView b_view(const std::byte* data, RowRange rows) const {
+    return {data, rows.size(), job_.shape.r, job_.shape.r, layout_.b, rows.begin};
+  }
   /// Columns [first, first + count) of the sketch; T is the type that the precision asks for.
   template <class T>
   SketchView<T> sketch_columns(std::int64_t first, std::int64_t count) const {
@@ -105,19 +134,22 @@ class CudaBackend final : public Backend {
   /// Calls f with the view of the whole sketch, of either type.
   template <class F>
   auto visit_sketch(F&& f) const {
-    return std::visit(
-        [&]<class T>(const DeviceBuffer<T>& sketch) {
-          return f(SketchView<T>{sketch.data(), job_.spec.d, cols(), cols()});
-        },
-        sketch_);
+    return std::visit([&]<class T>(const DeviceBuffer<T>&) { return f(sketch_columns<T>(0, cols())); }, sketch_);
   }
-  std::int64_t cols() const { return job_.shape.n + job_.shape.r; }
 
   void release();
+  RowBuffers make_rows(std::int64_t rows) const;
+  void make_lane(Lane& lane) const;
   void clear_sketch();
   void finish(Lane& lane);
-  void add_chunk(const SlabView& a, const SlabView& b, Lane& lane);
+  void place(const Lane& lane, std::byte* a, std::byte* b);
   void add_rows(const SlabView& a, const SlabView& b);
+  void add_rows_of_a(const SlabView& a);
+  bool reduces_halves() const { return job_.reduce == ReducePrecision::kFp16; }
+  void sum_by_nccl(const DeviceBuffer<float>& sketch);
+  void sum_by_nccl(const DeviceBuffer<double>& sketch);
+  void sum_by_mpi(std::vector<float>& sketch) const;
+  void sum_by_mpi(std::vector<double>& sketch) const;
 
   const Communicator& comm_;
   PhaseTimer& timer_;
@@ -129,21 +161,26 @@ class CudaBackend final : public Backend {
   std::unique_ptr<CudaStream> stream_;
   std::unique_ptr<NcclReduce> nccl_;
   SketchJob job_;
-  std::int64_t pitch_ = 0;               // of A on the device, in floats; even, so that pairs are aligned
-  DeviceBuffer<float> slab_a_, slab_b_;  // resident rows of an FP32 or FP16 sketch
-  DeviceBuffer<std::byte> stored_a_;     // resident rows of an FP64 sketch: as stored, without padding
-  DeviceBuffer<double> stored_b_;
+  DeviceRows layout_;
+  RowBuffers slab_;                                                 // resident rows
   std::variant<DeviceBuffer<float>, DeviceBuffer<double>> sketch_;  // (d, n + r), as the precision asks
-  DeviceBuffer<std::uint16_t> half_sketch_;
-  DeviceBuffer<float> column_max_, column_factor_;
-  DeviceBuffer<double> column_squares_, inverse_factor_;
-  DeviceBuffer<std::uint32_t> entries_;              // scatter
-  std::optional<StripSketcher> strip_;               // the strip engine, where it serves the sketch
+  DeviceBuffer<std::uint32_t> entries_;                             // scatter
+  std::optional<StripSketcher> strip_;                              // the strip engine, where it serves the sketch
+  std::optional<HalfSketcher> half_;                 // the sketch of A in 16 bits, where that was asked for
   std::optional<std::array<Lane, kBuffers>> lanes_;  // from begin on
   int next_ = 0;
 };
 
-PlanLimits CudaBackend::plan_limits(const SketchSpec& spec, const ProblemShape& shape) const {
+/// The strip engine takes A in half precision as it is stored; all else below FP64 is FP32.
+DeviceRows CudaBackend::device_rows(const SketchSpec& spec, const ProblemShape& shape) const {
+  if (spec.precision == SketchPrecision::kFp64) return {shape.a_type, shape.n, ElementType::kFloat64};
+  const bool halves = element_size(shape.a_type) == 2 && uses_strip(spec, shape.n);
+  const ElementType type = halves ? shape.a_type : ElementType::kFloat32;
+  return {type, cuda::device_pitch(shape.n, type), ElementType::kFloat32};
+}
+
+PlanLimits CudaBackend::plan_limits(const SketchSpec& spec, const ProblemShape& shape) {
+  release();  // what an earlier job held is free for this one
   PlanLimits limits;
   std::size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total));
@@ -151,14 +188,12 @@ PlanLimits CudaBackend::plan_limits(const SketchSpec& spec, const ProblemShape& 
                             ? static_cast<std::int64_t>(memory_limit_)
                             : std::max<std::int64_t>(1, static_cast<std::int64_t>(free) / ranks_on_device_ - kReserve);
   limits.chunk_buffers = kBuffers;
-  const std::int64_t pitch = cuda::device_pitch(shape.n);
-  limits.device_row_bytes = spec.precision == SketchPrecision::kFp64
-                                ? shape.row_bytes()
-                                : (pitch + shape.r) * element_size(ElementType::kFloat32);
-  const bool strip = kernel_ != KernelChoice::kScatter && StripSketcher::serves(spec, shape.n);
+  const DeviceRows layout = device_rows(spec, shape);
+  limits.device_row_bytes = layout.a_row_bytes() + shape.r * element_size(layout.b);
+  const bool strip = uses_strip(spec, shape.n);
   limits.scratch_bytes = [=](std::int64_t rows) -> std::int64_t {
-    if (strip) return StripSketcher::bytes(spec, shape.n, shape.r, rows);
-    const std::int64_t half_sketch = spec.precision == SketchPrecision::kFp16 ? spec.d * pitch * 2 : 0;
+    if (strip) return StripSketcher::bytes(spec, shape.n, shape.r, rows, layout.a);
+    const std::int64_t half_sketch = is_half(spec.precision) ? HalfSketcher::bytes(spec, shape.n) : 0;
     return kEntryRows * spec.zeta * 4 + half_sketch;
   };
   return limits;
@@ -167,15 +202,33 @@ PlanLimits CudaBackend::plan_limits(const SketchSpec& spec, const ProblemShape& 
 /// Gives all memory of the last job back, before that of the next is asked for.
 void CudaBackend::release() {
   stream_->synchronize();
-  slab_a_ = {};
-  slab_b_ = {};
-  stored_a_ = {};
-  stored_b_ = {};
+  slab_ = {};
   sketch_ = {};
-  half_sketch_ = {};
   entries_ = {};
   strip_.reset();
+  half_.reset();
   lanes_.reset();
+}
+
+/// Room for rows as they are sketched. Halves become zeros, because they are copied without their padding, which the
+/// engine wants finite.
+RowBuffers CudaBackend::make_rows(std::int64_t rows) const {
+  RowBuffers room{DeviceBuffer<std::byte>(rows * layout_.a_row_bytes()),
+                  DeviceBuffer<std::byte>(rows * job_.shape.r * element_size(layout_.b))};
+  if (element_size(layout_.a) == 2 && !as_stored()) {
+    check(cudaMemsetAsync(room.a.data(), 0, room.a.bytes(), stream_->get()));
+  }
+  return room;
+}
+
+void CudaBackend::make_lane(Lane& lane) const {
+  const std::int64_t rows = job_.plan.chunk_rows, a_bytes = rows * job_.shape.a_row_bytes(),
+                     b_bytes = rows * job_.shape.r * element_size(ElementType::kFloat64);
+  lane.pinned_a = PinnedBuffer(a_bytes);
+  lane.pinned_b = PinnedBuffer(b_bytes);
+  if (!as_stored()) lane.raw = {DeviceBuffer<std::byte>(a_bytes), DeviceBuffer<std::byte>(b_bytes)};
+  if (!resident()) lane.rows = make_rows(rows);
+  lane.chunk = {lane.pinned_a.data(), static_cast<double*>(lane.pinned_b.data()), {}};
 }
 
 void CudaBackend::clear_sketch() {
@@ -193,51 +246,26 @@ void CudaBackend::begin(const SketchJob& job) {
   release();
   job_ = job;
   const ProblemShape& shape = job.shape;
-  require(!fp16() || resident() || job.rows.empty(), ErrorKind::kUsage,
+  const bool scales = HalfSketcher::scales(job.spec, job.scaling);
+  require(!scales || resident() || job.rows.empty(), ErrorKind::kUsage,
           "--precision fp16 needs A in device memory, because its column scales come first; A does not fit, so use "
-          "--precision fp32 (as fast when A is streamed) or more GPUs");
-  pitch_ = cuda::device_pitch(shape.n);
-  const cudaStream_t stream = stream_->get();
-  if (resident() && fp64()) {
-    stored_a_ = DeviceBuffer<std::byte>(job.rows.size() * shape.a_row_bytes());
-    stored_b_ = DeviceBuffer<double>(job.rows.size() * shape.r);
-  } else if (resident()) {
-    slab_a_ = DeviceBuffer<float>(job.rows.size() * pitch_);
-    slab_b_ = DeviceBuffer<float>(job.rows.size() * shape.r);
-  }
+          "--precision fp32 (as fast when A is streamed), more GPUs, or --scaling none");
+  const bool strip = uses_strip(job.spec, shape.n);
+  require(strip || kernel_ != KernelChoice::kStrip, ErrorKind::kUsage, StripSketcher::kNeeds);
+  if (kernel_ == KernelChoice::kFlash) require_flash(job.spec);
+  layout_ = device_rows(job.spec, shape);
+  if (resident()) slab_ = make_rows(job.rows.size());
   clear_sketch();
-  const bool served = StripSketcher::serves(job.spec, shape.n);
-  require(served || kernel_ != KernelChoice::kStrip, ErrorKind::kUsage, StripSketcher::kNeeds);
   const std::int64_t most_rows = std::max<std::int64_t>(1, std::min(job.rows.size(), job.plan.chunk_rows));
-  if (served && kernel_ != KernelChoice::kScatter) {
-    strip_.emplace(job.spec, shape.n, shape.r, most_rows);
+  if (strip) {
+    strip_.emplace(job.spec, shape.n, shape.r, most_rows, layout_.a);
   } else {
-    const std::int64_t rows = std::min(kEntryRows, fp16() ? std::max<std::int64_t>(1, job.rows.size()) : most_rows);
+    const std::int64_t rows = std::min(kEntryRows, scales ? std::max<std::int64_t>(1, job.rows.size()) : most_rows);
     entries_ = DeviceBuffer<std::uint32_t>(rows * job.spec.zeta);
   }
-  if (fp16()) {
-    half_sketch_ = DeviceBuffer<std::uint16_t>(job.spec.d * pitch_);
-    column_max_ = DeviceBuffer<float>(shape.n);
-    column_squares_ = DeviceBuffer<double>(shape.n);
-    check(cudaMemsetAsync(half_sketch_.data(), 0, half_sketch_.bytes(), stream));
-    check(cudaMemsetAsync(column_max_.data(), 0, column_max_.bytes(), stream));
-    check(cudaMemsetAsync(column_squares_.data(), 0, column_squares_.bytes(), stream));
-  }
-  const std::int64_t rows = job.plan.chunk_rows;
+  if (is_half(job.spec.precision)) half_.emplace(job.spec, shape.n, job.scaling, *stream_);
   lanes_.emplace();
-  for (Lane& lane : *lanes_) {
-    lane.pinned_a = PinnedBuffer(rows * shape.n * element_size(shape.a_type));
-    lane.pinned_b = PinnedBuffer(rows * shape.r * 8);
-    if (!resident() || !fp64()) {
-      lane.raw_a = DeviceBuffer<std::byte>(rows * shape.n * element_size(shape.a_type));
-      lane.raw_b = DeviceBuffer<double>(rows * shape.r);
-    }
-    if (!resident() && !fp64()) {
-      lane.a = DeviceBuffer<float>(rows * pitch_);
-      lane.b = DeviceBuffer<float>(rows * shape.r);
-    }
-    lane.chunk = {lane.pinned_a.data(), static_cast<double*>(lane.pinned_b.data()), {}};
-  }
+  for (Lane& lane : *lanes_) make_lane(lane);
 }
 
 ChunkBuffer& CudaBackend::next_buffer() {
@@ -256,49 +284,47 @@ void CudaBackend::finish(Lane& lane) {
   lane.busy = false;
 }
 
+/// Brings the lane's raw rows into the type and pitch that they are sketched in.
+void CudaBackend::place(const Lane& lane, std::byte* a, std::byte* b) {
+  const ProblemShape& shape = job_.shape;
+  const RowRange rows = lane.chunk.rows;
+  const cudaStream_t stream = stream_->get();
+  check(cuda::convert_to_float({lane.raw.b.data(), rows.size(), shape.r, shape.r, ElementType::kFloat64, rows.begin},
+                               reinterpret_cast<float*>(b), shape.r, stream));
+  if (layout_.a == ElementType::kFloat32) {
+    check(cuda::convert_to_float({lane.raw.a.data(), rows.size(), shape.n, shape.n, shape.a_type, rows.begin},
+                                 reinterpret_cast<float*>(a), layout_.pitch, stream));
+    return;
+  }
+  const auto row_bytes = static_cast<std::size_t>(shape.a_row_bytes());
+  check(cudaMemcpy2DAsync(a, static_cast<std::size_t>(layout_.a_row_bytes()), lane.raw.a.data(), row_bytes, row_bytes,
+                          static_cast<std::size_t>(rows.size()), cudaMemcpyDeviceToDevice, stream));
+}
+
 void CudaBackend::upload(const ChunkBuffer& chunk) {
   Lane& lane = *std::find_if(lanes_->begin(), lanes_->end(), [&](const Lane& l) { return &l.chunk == &chunk; });
   const ProblemShape& shape = job_.shape;
   const cudaStream_t stream = stream_->get();
   const std::int64_t rows = chunk.rows.size();
-  const std::int64_t local = chunk.rows.begin - job_.rows.begin;
-  // An FP64 sketch reads the rows as they are stored; resident ones go to their place at once.
-  const bool kept = resident() && fp64();
-  std::byte* const raw_a = kept ? stored_a_.data() + local * shape.a_row_bytes() : lane.raw_a.data();
-  double* const raw_b = kept ? stored_b_.data() + local * shape.r : lane.raw_b.data();
+  const std::int64_t local = resident() ? chunk.rows.begin - job_.rows.begin : 0;
+  const RowBuffers& room = resident() ? slab_ : lane.rows;
+  std::byte* const a = room.a.data() + local * layout_.a_row_bytes();
+  std::byte* const b = room.b.data() + local * shape.r * element_size(layout_.b);
 
   lane.start.record(*stream_);
-  check(cudaMemcpyAsync(raw_a, chunk.a, static_cast<std::size_t>(rows * shape.a_row_bytes()), cudaMemcpyHostToDevice,
-                        stream));
-  check(cudaMemcpyAsync(raw_b, chunk.b, static_cast<std::size_t>(rows * shape.r) * 8, cudaMemcpyHostToDevice, stream));
+  check(cudaMemcpyAsync(as_stored() ? a : lane.raw.a.data(), chunk.a,
+                        static_cast<std::size_t>(rows * shape.a_row_bytes()), cudaMemcpyHostToDevice, stream));
+  check(cudaMemcpyAsync(as_stored() ? b : lane.raw.b.data(), chunk.b, static_cast<std::size_t>(rows * shape.r) * 8,
+                        cudaMemcpyHostToDevice, stream));
   lane.uploaded.record(*stream_);
-  const SlabView stored_a{raw_a, rows, shape.n, shape.n, shape.a_type, chunk.rows.begin};
-  const SlabView stored_b{raw_b, rows, shape.r, shape.r, ElementType::kFloat64, chunk.rows.begin};
-  if (fp64()) {
-    add_rows(stored_a, stored_b);
+  if (!as_stored()) place(lane, a, b);
+  if (half_ && half_->scales()) {
+    half_->measure(a_view(a, chunk.rows), *stream_);
   } else {
-    add_chunk(stored_a, stored_b, lane);
+    add_rows(a_view(a, chunk.rows), b_view(b, chunk.rows));
   }
   lane.sketched.record(*stream_);
   lane.busy = true;
-}
-
-/// Converts a chunk to FP32 and adds it to the sketch; fp16: looks at the columns, and leaves the adding to sketch().
-void CudaBackend::add_chunk(const SlabView& stored_a, const SlabView& stored_b, Lane& lane) {
-  const cudaStream_t stream = stream_->get();
-  const std::int64_t rows = stored_a.rows, first = stored_a.first_row, local = first - job_.rows.begin;
-  const std::int64_t n = job_.shape.n, r = job_.shape.r;
-  float* const a = resident() ? slab_a_.data() + local * pitch_ : lane.a.data();
-  float* const b = resident() ? slab_b_.data() + local * r : lane.b.data();
-  check(cuda::convert_to_float(stored_a, a, pitch_, stream));
-  check(cuda::convert_to_float(stored_b, b, r, stream));
-  const SlabView a_rows{a, rows, n, pitch_, ElementType::kFloat32, first};
-  const SlabView b_rows{b, rows, r, r, ElementType::kFloat32, first};
-  if (fp16()) {
-    check(cuda::column_statistics(a_rows, column_max_.data(), column_squares_.data(), stream));
-  } else {
-    add_rows(a_rows, b_rows);
-  }
 }
 
 /// Adds S [a | b] of rows that lie on the device.
@@ -310,75 +336,42 @@ void CudaBackend::add_rows(const SlabView& a, const SlabView& b) {
   const cudaStream_t stream = stream_->get();
   for (std::int64_t done = 0; done < a.rows; done += kEntryRows) {
     const std::int64_t rows = std::min(kEntryRows, a.rows - done);
-    const SlabView a_part = rows_of(a, done, rows), b_part = rows_of(b, done, rows);
+    const SlabView b_part = rows_of(b, done, rows);
     check(cuda::fill_entries(job_.spec, a.first_row + done, rows, entries_.data(), stream));
+    add_rows_of_a(rows_of(a, done, rows));
     if (fp64()) {
-      check(cuda::scatter_fp64(job_.spec, a_part, entries_.data(), sketch_of_a<double>(), stream));
       check(cuda::scatter_fp64(job_.spec, b_part, entries_.data(), sketch_of_b<double>(), stream));
-      continue;
-    }
-    if (fp16()) {
-      check(cuda::scatter_fp16(job_.spec, a_part, entries_.data(), column_factor_.data(),
-                               {half_sketch_.data(), job_.spec.d, a.cols, pitch_}, stream));
     } else {
-      check(cuda::scatter_fp32(job_.spec, a_part, entries_.data(), sketch_of_a(), stream));
+      check(cuda::scatter_fp32_narrow(job_.spec, b_part, entries_.data(), sketch_of_b(), stream));
     }
-    check(cuda::scatter_fp32_narrow(job_.spec, b_part, entries_.data(), sketch_of_b(), stream));
   }
 }
 
-/// Column factors of the FP16 sketch: powers of two that bring each column's entries and bucket sums near 2^12, a
-/// sixteenth of the largest half. A bucket sums entries with the standard deviation ||a|| sqrt(zeta / d), and eight of
-/// those are never reached in practice. With --scaling none: the paper's 1 / sqrt(zeta), whatever the data.
-void CudaBackend::exchange() {
-  if (!fp16()) return;
-  const std::int64_t n = job_.shape.n;
+/// Adds S a, by the entries of these rows.
+void CudaBackend::add_rows_of_a(const SlabView& a) {
   const cudaStream_t stream = stream_->get();
-  std::vector<float> largest(static_cast<std::size_t>(n));
-  std::vector<double> squares(largest.size());
-  comm_.together([&] {
-    check(cudaMemcpyAsync(largest.data(), column_max_.data(), column_max_.bytes(), cudaMemcpyDeviceToHost, stream));
-    check(cudaMemcpyAsync(squares.data(), column_squares_.data(), column_squares_.bytes(), cudaMemcpyDeviceToHost,
-                          stream));
-    stream_->synchronize();
-  });
-  comm_.max(largest.data(), n);
-  comm_.sum(squares.data(), n);
-  comm_.together([&] {
-    std::vector<float> factor(static_cast<std::size_t>(pitch_), 0.0F);
-    std::vector<double> inverse(static_cast<std::size_t>(n));
-    for (std::size_t j = 0; j < inverse.size(); ++j) {
-      double value = 1 / std::sqrt(double(job_.spec.zeta));
-      if (job_.scaling == ScalingChoice::kAuto) {
-        const double spread = 8 * std::sqrt(squares[j] * job_.spec.zeta / static_cast<double>(job_.spec.d));
-        const double reach = std::max(static_cast<double>(largest[j]), spread);
-        constexpr int kTarget = 12, kLeast = -126, kMost = 127;  // the factor itself is a normal float
-        const int exponent = reach > 0 && std::isfinite(reach) ? kTarget - std::ilogb(reach) : 0;
-        value = std::ldexp(1.0, std::clamp(exponent, kLeast, kMost));
-      }
-      factor[j] = static_cast<float>(value);
-      inverse[j] = 1 / value;
-    }
-    column_factor_ = DeviceBuffer<float>(pitch_);
-    inverse_factor_ = DeviceBuffer<double>(n);
-    check(
-        cudaMemcpyAsync(column_factor_.data(), factor.data(), column_factor_.bytes(), cudaMemcpyHostToDevice, stream));
-    check(cudaMemcpyAsync(inverse_factor_.data(), inverse.data(), inverse_factor_.bytes(), cudaMemcpyHostToDevice,
-                          stream));
-    stream_->synchronize();
-  });
+  if (fp64()) {
+    check(cuda::scatter_fp64(job_.spec, a, entries_.data(), sketch_of_a<double>(), stream));
+  } else if (half_) {
+    half_->add(a, entries_.data(), *stream_);
+  } else if (kernel_ == KernelChoice::kFlash) {
+    check(cuda::flash_fp32(job_.spec, a, entries_.data(), sketch_of_a(), stream));
+  } else {
+    check(cuda::scatter_fp32(job_.spec, a, entries_.data(), sketch_of_a(), stream));
+  }
+}
+
+void CudaBackend::exchange() {
+  if (half_ && half_->scales()) half_->choose_factors(comm_, *stream_);
 }
 
 void CudaBackend::sketch() {
   for (Lane& lane : *lanes_) finish(lane);
-  if (fp16()) {
+  if (half_) {
     Lane& lane = lanes_->front();
     lane.uploaded.record(*stream_);
-    const ProblemShape& shape = job_.shape;
-    add_rows({slab_a_.data(), job_.rows.size(), shape.n, pitch_, ElementType::kFloat32, job_.rows.begin},
-             {slab_b_.data(), job_.rows.size(), shape.r, shape.r, ElementType::kFloat32, job_.rows.begin});
-    check(cuda::widen_half({half_sketch_.data(), job_.spec.d, shape.n, pitch_}, inverse_factor_.data(), sketch_of_a(),
-                           stream_->get()));
+    if (half_->scales()) add_rows(a_view(slab_.a.data(), job_.rows), b_view(slab_.b.data(), job_.rows));
+    half_->finish(sketch_of_a(), *stream_);
     lane.sketched.record(*stream_);
     stream_->synchronize();
     timer_.add(Phase::kSketch, lane.sketched.seconds_since(lane.uploaded));
@@ -386,12 +379,34 @@ void CudaBackend::sketch() {
   stream_->synchronize();
 }
 
+void CudaBackend::sum_by_nccl(const DeviceBuffer<float>& sketch) {
+  if (reduces_halves()) {
+    sum_in_halves_on_device(*nccl_, comm_, sketch_columns<float>(0, cols()), job_.shape.n, *stream_);
+  } else {
+    nccl_->sum(sketch.data(), sketch.count(), stream_->get());
+  }
+}
+void CudaBackend::sum_by_nccl(const DeviceBuffer<double>& sketch) {
+  nccl_->sum(sketch.data(), sketch.count(), stream_->get());
+}
+
+void CudaBackend::sum_by_mpi(std::vector<float>& sketch) const {
+  if (reduces_halves()) {
+    sum_in_halves(comm_, sketch, job_.spec.d, job_.shape.n, job_.shape.r);
+  } else {
+    comm_.sum(sketch.data(), static_cast<std::int64_t>(sketch.size()));
+  }
+}
+void CudaBackend::sum_by_mpi(std::vector<double>& sketch) const {
+  comm_.sum(sketch.data(), static_cast<std::int64_t>(sketch.size()));
+}
+
 void CudaBackend::reduce() {
-  const auto by_nccl = [&](const auto& sketch) { nccl_->sum(sketch.data(), sketch.count(), stream_->get()); };
+  const auto by_nccl = [&](const auto& sketch) { sum_by_nccl(sketch); };
   const auto by_mpi = [&]<class T>(const DeviceBuffer<T>& sketch) {
     std::vector<T> host;
     comm_.together([&] { host = copy_of(sketch, *stream_); });
-    comm_.sum(host.data(), static_cast<std::int64_t>(host.size()));
+    sum_by_mpi(host);
     comm_.together([&] {
       check(cudaMemcpyAsync(sketch.data(), host.data(), sketch.bytes(), cudaMemcpyHostToDevice, stream_->get()));
       stream_->synchronize();

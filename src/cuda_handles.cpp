@@ -23,4 +23,18 @@ void check(cusolverStatus_t status, std::source_location where) {
               fmt::format("cuSOLVER failed with status {}", static_cast<int>(status)), where);
 }
 
+void check(cublasStatus_t status, std::source_location where) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  const bool memory = status == CUBLAS_STATUS_ALLOC_FAILED;
+  throw Error(memory ? ErrorKind::kMemory : ErrorKind::kInternal,
+              fmt::format("cuBLAS: {}", cublasGetStatusString(status)), where);
+}
+
+void check(cusparseStatus_t status, std::source_location where) {
+  if (status == CUSPARSE_STATUS_SUCCESS) return;
+  const bool memory = status == CUSPARSE_STATUS_ALLOC_FAILED || status == CUSPARSE_STATUS_INSUFFICIENT_RESOURCES;
+  throw Error(memory ? ErrorKind::kMemory : ErrorKind::kInternal,
+              fmt::format("cuSPARSE: {}", cusparseGetErrorString(status)), where);
+}
+
 }  // namespace tallsketch

@@ -1,18 +1,22 @@
-// Owners and checks for CUDA, cuSOLVER and their memory. Included by src/cuda_*.cpp and src/nccl_*.cpp only.
+// Owners and checks for CUDA, its libraries and their memory. Included by src/cuda_*.cpp and src/nccl_*.cpp only.
 #pragma once
 
 #include <cstdint>
 #include <source_location>
 #include <utility>
 
+#include <cublas_v2.h>
 #include <cuda_runtime.h>
 #include <cusolverDn.h>
+#include <cusparse.h>
 
 namespace tallsketch {
 
 /// Throws Error{kMemory} for failed allocations, Error{kInternal} for the rest, with the library's text.
 void check(cudaError_t status, std::source_location where = std::source_location::current());
 void check(cusolverStatus_t status, std::source_location where = std::source_location::current());
+void check(cublasStatus_t status, std::source_location where = std::source_location::current());
+void check(cusparseStatus_t status, std::source_location where = std::source_location::current());
 
 /// Plain device memory (never managed).
 template <class T>

@@ -1,6 +1,9 @@
 #include "src/cuda_strip.h"
 
 #include <algorithm>
+#include <cassert>
+
+#include "kernels/sketch_cuda.h"
 
 namespace tallsketch {
 
@@ -9,6 +12,9 @@ namespace {
 // The table of 2^25 rows at zeta = 4: with n = 64 a thirty-second of the 8.6 GB that it serves. Larger tables save
 // nothing; smaller ones end and restart the strips more often.
 constexpr std::int64_t kTableBytes = std::int64_t{288} << 20;
+
+// FP32 copies of rows that the engine does not read as they are: far larger than the caches, far smaller than A.
+constexpr std::int64_t kConvertedBytes = std::int64_t{256} << 20;
 
 constexpr std::int64_t kNarrowColumns = 16;  // of b at a time: partial results stay below 280 MB
 
@@ -30,6 +36,17 @@ bool StripSketcher::serves(const SketchSpec& spec, std::int64_t n) {
 
 namespace {
 
+/// The plan that reads A as it is stored, or else the one for its FP32 copy.
+cuda::StripPlan plan_for(const SketchSpec& spec, std::int64_t n, const cuda::DeviceLimits& limits, ElementType type) {
+  const cuda::StripPlan plan = cuda::make_strip_plan(spec, n, limits, type);
+  return plan.served ? plan : cuda::make_strip_plan(spec, n, limits);
+}
+
+/// Rows that a table need not exceed, because no more are given or converted at a time.
+std::int64_t rows_at_once(const cuda::StripPlan& plan, std::int64_t n, std::int64_t rows, ElementType type) {
+  return plan.type == type ? rows : std::min(rows, kConvertedBytes / (cuda::device_pitch(n) * 4));
+}
+
 /// Rows from one place where a tile begins with a batch to the next.
 std::int64_t span_of(const SketchSpec& spec, const cuda::StripPlan& plan) {
   return plan.tiles_per_batch == 1 ? plan.tile_rows : spec.batch_rows;
@@ -43,6 +60,17 @@ std::int64_t table_tiles(const SketchSpec& spec, const cuda::StripPlan& plan, st
   return std::max<std::int64_t>(2 * plan.tiles_per_batch, std::min(wanted, most));
 }
 
+/// Rows of whole batches that the tables cover wherever they begin.
+std::int64_t covered_rows(const SketchSpec& spec, const cuda::StripPlan& plan, std::int64_t tiles) {
+  return (tiles / plan.tiles_per_batch - 1) * span_of(spec, plan);
+}
+
+/// Floats of the FP32 copy; 0 where the engine reads A as it is.
+std::int64_t converted_floats(const SketchSpec& spec, const cuda::StripPlan& plan, std::int64_t n, std::int64_t tiles,
+                              ElementType type) {
+  return plan.type == type ? 0 : covered_rows(spec, plan, tiles) * cuda::device_pitch(n);
+}
+
 /// Floats of partial results for any number of tiles up to `tiles`; b goes kNarrowColumns at a time.
 std::int64_t most_partials(const cuda::StripPlan& plan, const cuda::DeviceLimits& limits, std::int64_t r) {
   return std::max(cuda::partial_floats(plan, cuda::most_splits(plan, limits)),
@@ -51,23 +79,26 @@ std::int64_t most_partials(const cuda::StripPlan& plan, const cuda::DeviceLimits
 
 }  // namespace
 
-std::int64_t StripSketcher::bytes(const SketchSpec& spec, std::int64_t n, std::int64_t r, std::int64_t rows) {
+std::int64_t StripSketcher::bytes(const SketchSpec& spec, std::int64_t n, std::int64_t r, std::int64_t rows,
+                                  ElementType type) {
   const cuda::DeviceLimits limits = limits_of_current_device();
-  const cuda::StripPlan plan = cuda::make_strip_plan(spec, n, limits);
-  return table_tiles(spec, plan, rows) * plan.table_bytes_per_tile() + 4 * most_partials(plan, limits, r);
+  const cuda::StripPlan plan = plan_for(spec, n, limits, type);
+  const std::int64_t tiles = table_tiles(spec, plan, rows_at_once(plan, n, rows, type));
+  return tiles * plan.table_bytes_per_tile() +
+         4 * (most_partials(plan, limits, r) + converted_floats(spec, plan, n, tiles, type));
 }
 
-StripSketcher::StripSketcher(const SketchSpec& spec, std::int64_t n, std::int64_t r, std::int64_t rows)
+StripSketcher::StripSketcher(const SketchSpec& spec, std::int64_t n, std::int64_t r, std::int64_t rows,
+                             ElementType type)
     : spec_(spec), limits_(limits_of_current_device()) {
-  plan_ = cuda::make_strip_plan(spec, n, limits_);
-  table_tiles_ = table_tiles(spec, plan_, rows);
+  plan_ = plan_for(spec, n, limits_, type);
+  table_tiles_ = table_tiles(spec, plan_, rows_at_once(plan_, n, rows, type));
   table_ = DeviceBuffer<std::byte>(table_tiles_ * plan_.table_bytes_per_tile());
   partials_ = DeviceBuffer<float>(most_partials(plan_, limits_, r));
+  converted_ = DeviceBuffer<float>(converted_floats(spec, plan_, n, table_tiles_, type));
 }
 
-std::int64_t StripSketcher::rows_per_table() const {
-  return (table_tiles_ / plan_.tiles_per_batch - 1) * span_of(spec_, plan_);
-}
+std::int64_t StripSketcher::rows_per_table() const { return covered_rows(spec_, plan_, table_tiles_); }
 
 void StripSketcher::add(const SlabView& a, const SlabView& b, const SketchView<float>& sketch_a,
                         const SketchView<float>& sketch_b, const CudaStream& stream) {
@@ -87,12 +118,23 @@ void StripSketcher::fill_table(std::int64_t first_row, std::int64_t rows, const 
                                stream.get()));
 }
 
+/// The rows as the plan reads them: themselves, or their copy in FP32.
+SlabView StripSketcher::in_type_of_plan(const SlabView& a, const CudaStream& stream) {
+  if (a.type == plan_.type) return a;
+  const std::int64_t pitch = cuda::device_pitch(a.cols);
+  assert(a.rows * pitch <= converted_.count());
+  check(cuda::convert_to_float(a, converted_.data(), pitch, stream.get()));
+  return {converted_.data(), a.rows, a.cols, pitch, ElementType::kFloat32, a.first_row};
+}
+
 void StripSketcher::apply(const SlabView& a, const SlabView& b, const SketchView<float>& sketch_a,
                           const SketchView<float>& sketch_b, const CudaStream& stream) {
   const cuda::TileRange tiles = cuda::tiles_of_rows(plan_, spec_, a.first_row, a.rows);
   if (tiles.count == 0) return;
   const cuda::StripGrid grid = cuda::make_strip_grid(plan_, tiles.count, limits_);
-  check(cuda::strip_sketch(spec_, plan_, a, table_.data(), tiles, grid, partials_.data(), sketch_a, stream.get()));
+  const SlabView readable = in_type_of_plan(a, stream);
+  check(
+      cuda::strip_sketch(spec_, plan_, readable, table_.data(), tiles, grid, partials_.data(), sketch_a, stream.get()));
   for (std::int64_t first = 0; first < b.cols; first += kNarrowColumns) {
     const std::int64_t cols = std::min(kNarrowColumns, b.cols - first);
     const SlabView columns{static_cast<const float*>(b.data) + first, b.rows, cols, b.pitch, b.type, b.first_row};

@@ -11,19 +11,23 @@ namespace tallsketch {
 
 class StripSketcher {
  public:
-  /// Whether the engine serves this sketch on the current device (compute capability 9.0 and a served plan).
+  /// Whether the engine serves this sketch on the current device (compute capability 9.0 and a served plan). A in half
+  /// precision is served where FP32 is: read as it is where the plan for its type allows, converted piecewise elsewhere.
   static bool serves(const SketchSpec& spec, std::int64_t n);
   static constexpr const char* kNeeds =
-      "--kernel strip: the engine needs compute capability 9.0, fp32, d even (permuted hash) and at most 8192, zeta <= "
-      "16";
+      "--kernel strip: the engine needs compute capability 9.0, fp32, d even (permuted hash) and at most 8192, zeta "
+      "(kappa s) <= 16; blockperm also --hash permuted and --input-blocks interleaved";
 
   /// Device bytes that a sketcher will hold.
-  static std::int64_t bytes(const SketchSpec& spec, std::int64_t n, std::int64_t r, std::int64_t rows);
+  static std::int64_t bytes(const SketchSpec& spec, std::int64_t n, std::int64_t r, std::int64_t rows,
+                            ElementType type);
 
   /// rows  of one add, usually; the entry table covers them, up to 288 MiB
-  StripSketcher(const SketchSpec& spec, std::int64_t n, std::int64_t r, std::int64_t rows);
+  /// type  of A: FP32, FP16 or BF16
+  StripSketcher(const SketchSpec& spec, std::int64_t n, std::int64_t r, std::int64_t rows, ElementType type);
 
-  /// Adds S a to sketch_a and S b to sketch_b, unscaled; a and b are the same rows, FP32 on the device.
+  /// Adds S a to sketch_a and S b to sketch_b, unscaled; a and b are the same rows on the device, a of the sketcher's
+  /// type, start and pitch aligned to 16 bytes, in half precision with finite padding; b FP32.
   void add(const SlabView& a, const SlabView& b, const SketchView<float>& sketch_a, const SketchView<float>& sketch_b,
            const CudaStream& stream);
 
@@ -37,12 +41,15 @@ class StripSketcher {
   const cuda::StripPlan& plan() const { return plan_; }
 
  private:
+  SlabView in_type_of_plan(const SlabView& a, const CudaStream& stream);
+
   SketchSpec spec_;
   cuda::StripPlan plan_;
   cuda::DeviceLimits limits_;
   std::int64_t table_tiles_ = 0;  // tiles that the table holds
   DeviceBuffer<std::byte> table_;
   DeviceBuffer<float> partials_;
+  DeviceBuffer<float> converted_;  // rows of a in FP32, where the engine does not read its type
 };
 
 }  // namespace tallsketch

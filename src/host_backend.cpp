@@ -14,6 +14,7 @@
 #include "kernels/sketch_host.h"
 #include "src/communicator.h"
 #include "src/error.h"
+#include "src/half_reduce.h"
 #include "src/host_buffer.h"
 #include "src/reduced_solver.h"
 
@@ -33,7 +34,8 @@ class HostBackend final : public Backend {
   const char* name() const override { return "host"; }
   std::string device() const override { return fmt::format("{} thread{}", threads_, threads_ == 1 ? "" : "s"); }
   std::string device_uuid() const override { return ""; }
-  PlanLimits plan_limits(const SketchSpec& spec, const ProblemShape& shape) const override {
+  PlanLimits plan_limits(const SketchSpec& spec, const ProblemShape& shape) override {
+    release();  // what an earlier job held is free for this one
     PlanLimits limits;
     limits.memory_bytes =
         memory_limit_ > 0 ? static_cast<std::int64_t>(memory_limit_) : free_host_memory() / comm_.node_size();
@@ -44,12 +46,10 @@ class HostBackend final : public Backend {
   }
 
   void begin(const SketchJob& job) override {
-    require(sketches_in(job.spec.precision), ErrorKind::kUsage,
-            "--precision fp16 runs on GPUs only, where it saves time; on the host backend use fp32");
-    a_ = {};  // an earlier job's memory, before more is asked for
-    b_ = {};
-    scratch_ = {};
-    sketch_ = {};
+    require(!is_half(job.spec.precision), ErrorKind::kUsage,
+            fmt::format("--precision {} runs on GPUs only, where it saves time; on the host backend use fp32",
+                        to_word(job.spec.precision)));
+    release();
     job_ = job;
     const ProblemShape& shape = job.shape;
     const std::int64_t rows = job.plan.chunk_rows;
@@ -92,7 +92,13 @@ class HostBackend final : public Backend {
 
   void reduce() override {
     const auto sum = [&](auto& sketch) { comm_.sum(sketch.data(), static_cast<std::int64_t>(sketch.size())); };
-    timer_.time(Phase::kReduce, [&] { std::visit(sum, sketch_); });
+    timer_.time(Phase::kReduce, [&] {
+      if (job_.reduce == ReducePrecision::kFp16) {  // of FP32 sketches only
+        sum_in_halves(comm_, std::get<std::vector<float>>(sketch_), job_.spec.d, job_.shape.n, job_.shape.r);
+      } else {
+        std::visit(sum, sketch_);
+      }
+    });
   }
 
   SketchRange sketch_range() override {
@@ -113,15 +119,23 @@ class HostBackend final : public Backend {
     return std::visit([](const auto& sketch) { return std::vector<double>(sketch.begin(), sketch.end()); }, sketch_);
   }
 
-  SketchTiming time_sketch(const SketchSpec& spec, const TimedShape& shape, int repeats, KernelChoice kernel) override {
-    require(spec.precision == SketchPrecision::kFp32, ErrorKind::kUsage, "--precision fp16 is measured on GPUs only");
-    require(kernel == KernelChoice::kAuto, ErrorKind::kUsage, "--kernel chooses between GPU kernels; the host has one");
-    return time_host_sketch(spec, shape, repeats, threads_);
+  SketchTiming time_sketch(const SketchCase& timed, int repeats) override {
+    require(timed.family != BenchFamily::kFlashBlockRow, ErrorKind::kUsage,
+            "--family flashblockrow is measured on GPUs only");
+    require(!is_half(timed.spec.precision), ErrorKind::kUsage,
+            fmt::format("--precision {} is measured on GPUs only", to_word(timed.spec.precision)));
+    require(timed.kernel == BenchKernel::kAuto, ErrorKind::kUsage,
+            "--kernel chooses between GPU kernels; the host has one, --kernel auto");
+    return time_host_sketch(timed.spec, timed.shape, repeats, threads_);
   }
 
  private:
-  static bool sketches_in(SketchPrecision precision) {
-    return precision == SketchPrecision::kFp32 || precision == SketchPrecision::kFp64;
+  /// Gives the memory of the last job back, before that of the next is asked for.
+  void release() {
+    a_ = {};
+    b_ = {};
+    scratch_ = {};
+    sketch_ = {};
   }
 
   const Communicator& comm_;

@@ -67,9 +67,8 @@ std::string check_begins_with_digit(const std::string& text) {
   return !text.empty() && text[0] >= '0' && text[0] <= '9' ? "" : "'" + text + "' does not begin with a number";
 }
 
-/// Why a text is no d / n; empty if it is one.
-std::string check_oversample(const std::string& text) {
-  if (text == "auto") return "";
+/// Why a text is no number above 1; empty if it is one.
+std::string check_ratio(const std::string& text) {
   std::size_t used = 0;
   double value = 0;
   try {
@@ -78,7 +77,14 @@ std::string check_oversample(const std::string& text) {
     used = 0;
   }
   const bool good = used == text.size() && std::isfinite(value) && value > 1 && value <= 1e6;
-  return good ? "" : "'" + text + "' is neither auto nor a number above 1 (at most 1e6)";
+  return good ? "" : "'" + text + "' is no number above 1 (at most 1e6)";
+}
+
+/// Why a text is no d / n; empty if it is one.
+std::string check_oversample(const std::string& text) {
+  return text == "auto" || check_ratio(text).empty()
+             ? ""
+             : "'" + text + "' is neither auto nor a number above 1 (at most 1e6)";
 }
 
 /// A list of words, separated by commas, that map to an enumeration.
@@ -86,6 +92,52 @@ template <class E>
 void add_list(CLI::App& app, const std::string& name, std::vector<E>& target, const std::map<std::string, E>& words,
               const std::string& help) {
   app.add_option(name, target, help)->delimiter(',')->transform(CLI::Transformer(words))->type_name("LIST");
+}
+
+/// A list of whole numbers of 1 to `most`.
+template <class T>
+void add_numbers(CLI::App& app, const std::string& name, std::vector<T>& target, const std::string& help,
+                 std::int64_t most) {
+  app.add_option(name, target, help)
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(CLI::Range(T{1}, static_cast<T>(most)));
+}
+
+/// Sizes of A and of its sketch.
+void add_bench_sizes(CLI::App& app, BenchSketchOptions& options) {
+  constexpr std::int64_t kMostRows = (std::int64_t{1} << 32) - 1, kMostCols = std::int64_t{1} << 24;
+  add_numbers(app, "--cols", options.cols, "n, a list", kMostCols);
+  auto* bytes =
+      app.add_option("--bytes", options.bytes,
+                     "size of A; m = bytes / n / 4, with --dtype f2 and bf2 bytes / n / 2, with f8 bytes / n / 8")
+          ->transform(size_value())
+          ->capture_default_str();
+  app.add_option("--rows", options.rows, "m, exactly, a list (default: from --bytes)")
+      ->delimiter(',')
+      ->check(CLI::Range(std::int64_t{1}, kMostRows))
+      ->excludes(bytes);
+  auto* oversample = app.add_option("--oversample", options.oversample, "d / n, a list")
+                         ->delimiter(',')
+                         ->capture_default_str()
+                         ->check(check_oversample);
+  app.add_option("--sketch-rows", options.sketch_rows, "d, exactly, a list (default: from --oversample)")
+      ->delimiter(',')
+      ->check(CLI::Range(std::int64_t{1}, kMaxSketchRows))
+      ->excludes(oversample);
+}
+
+void add_block_options(CLI::App& app, std::optional<int>& block_nnz, std::optional<std::int64_t>& block_rows) {
+  app.add_option("--block-nnz", block_nnz, "blockperm: nonzeros of S in each of those blocks (default: 2)")
+      ->check(CLI::Range(1, kMaxZeta));
+  app.add_option("--block-rows", block_rows, "blockperm: sketch rows of a block (default: 128)")
+      ->check(CLI::Range(std::int64_t{1}, kMaxDealRows));
+}
+
+void add_scaling_option(CLI::App& app, ScalingChoice& scaling) {
+  add_choice<ScalingChoice>(
+      app, "--scaling", scaling, {{"auto", ScalingChoice::kAuto}, {"none", ScalingChoice::kNone}},
+      "column scaling by powers of two: before an fp16 sketch and, in solve, where data leave the sketch's range");
 }
 
 void add_backend_choice(CLI::App& app, RunOptions& options) {
@@ -124,10 +176,7 @@ void add_sketch_options(CLI::App& app, SketchOptions& options) {
   app.add_option("--kappa", options.kappa,
                  "blockperm: blocks of the sketch that every row goes to (default: 2, or the number of blocks)")
       ->check(CLI::Range(1, kMaxZeta));
-  app.add_option("--block-nnz", options.block_nnz, "blockperm: nonzeros of S in each of those blocks (default: 2)")
-      ->check(CLI::Range(1, kMaxZeta));
-  app.add_option("--block-rows", options.block_rows, "blockperm: sketch rows of a block (default: 128)")
-      ->check(CLI::Range(std::int64_t{1}, kMaxDealRows));
+  add_block_options(app, options.block_nnz, options.block_rows);
   app.add_option_function<std::string>(
          "--input-blocks",
          [&options](const std::string& text) {
@@ -153,13 +202,22 @@ void add_sketch_options(CLI::App& app, SketchOptions& options) {
       ->excludes(oversample)
       ->type_name("D");
   app.add_option("--seed", options.seed, "seed of the sketch, 64 bits")->capture_default_str()->check(check_seed);
-  add_choice<SketchPrecision>(
-      app, "--precision", options.precision,
-      {{"fp32", SketchPrecision::kFp32}, {"fp16", SketchPrecision::kFp16}, {"fp64", SketchPrecision::kFp64}},
-      "number format in which the sketch of A is accumulated");
-  add_choice<ScalingChoice>(
-      app, "--scaling", options.scaling, {{"auto", ScalingChoice::kAuto}, {"none", ScalingChoice::kNone}},
-      "column scaling by powers of two: before an fp16 sketch, and where data leave the sketch's range");
+  add_choice<SketchPrecision>(app, "--precision", options.precision,
+                              {{"fp32", SketchPrecision::kFp32},
+                               {"fp16", SketchPrecision::kFp16},
+                               {"bf16", SketchPrecision::kBf16},
+                               {"fp64", SketchPrecision::kFp64}},
+                              "number format in which the sketch of A is accumulated; fp16 and bf16 on GPUs only");
+  add_choice<SketchRounding>(app, "--rounding", options.rounding,
+                             {{"nearest", SketchRounding::kNearest},
+                              {"stochastic", SketchRounding::kStochastic},
+                              {"dither", SketchRounding::kDither}},
+                             "how a product becomes a contribution to an fp16 or bf16 sketch");
+  add_scaling_option(app, options.scaling);
+  add_choice<ReducePrecision>(app, "--reduce", options.reduce,
+                              {{"fp32", ReducePrecision::kFp32}, {"fp16", ReducePrecision::kFp16}},
+                              "number format in which the ranks' sketches of A are summed; fp16 sends half the bytes, "
+                              "in columns scaled by powers of two; an fp64 sketch is always summed in fp64");
 }
 
 void add_run_options(CLI::App& app, RunOptions& options) {
@@ -186,10 +244,14 @@ void add_backend_options(CLI::App& app, RunOptions& options) {
   add_backend_choice(app, options);
   add_choice<ReduceChoice>(app, "--comm", options.comm, {{"nccl", ReduceChoice::kNccl}, {"mpi", ReduceChoice::kMpi}},
                            "library of the all-reduce on GPUs");
-  add_choice<KernelChoice>(
-      app, "--kernel", options.kernel,
-      {{"auto", KernelChoice::kAuto}, {"strip", KernelChoice::kStrip}, {"scatter", KernelChoice::kScatter}},
-      "sketch kernel on GPUs; auto: the strip engine where it serves the sketch, else scatter");
+  add_choice<KernelChoice>(app, "--kernel", options.kernel,
+                           {{"auto", KernelChoice::kAuto},
+                            {"strip", KernelChoice::kStrip},
+                            {"scatter", KernelChoice::kScatter},
+                            {"flash", KernelChoice::kFlash}},
+                           "sketch kernel on GPUs; auto: the strip engine where it serves the sketch, else scatter; "
+                           "flash: the kernel of the "
+                           "blockperm paper, a baseline");
   app.add_option("--memory", options.memory_bytes,
                  "memory a rank may use on its backend, bytes or 500M (10^6), 2GiB (2^30); 0: what is free")
       ->transform(size_value())
@@ -254,31 +316,54 @@ void add_inspect_options(CLI::App& app, InspectOptions& options) {
 }
 
 void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options) {
-  app.add_option("--cols", options.cols, "n, a list")
-      ->delimiter(',')
-      ->capture_default_str()
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));
-  app.add_option("--bytes", options.bytes, "size of A, FP32; m = bytes / 4 n")
-      ->transform(size_value())
-      ->capture_default_str();
-  app.add_option("--oversample", options.oversample, "d / n, a list")
-      ->delimiter(',')
-      ->capture_default_str()
-      ->check(check_oversample);
-  app.add_option("--zeta", options.zeta, "a list")
-      ->delimiter(',')
-      ->capture_default_str()
-      ->check(CLI::Range(1, kMaxZeta));
+  add_bench_sizes(app, options);
+  add_list<BenchFamily>(
+      app, "--family", options.family,
+      {{"sparsestack", BenchFamily::kSparseStack},
+       {"blockperm", BenchFamily::kBlockPerm},
+       {"flashblockrow", BenchFamily::kFlashBlockRow}},
+      "sparsestack, blockperm, flashblockrow: a list; flashblockrow samples rows of A: fast, but not an "
+      "embedding, as columns of S may be empty (default: sparsestack)");
   add_list<SketchHash>(app, "--hash", options.hash,
                        {{"permuted", SketchHash::kPermuted}, {"independent", SketchHash::kIndependent}},
                        "permuted, independent: a list (default: permuted)");
+  add_numbers(app, "--zeta", options.zeta, "sparsestack: nonzeros of S in every column, a list", kMaxZeta);
+  add_numbers(app, "--kappa", options.kappa,
+              "blockperm, flashblockrow: blocks that meet in one, a list (default: 2, or the number of blocks)",
+              kMaxZeta);
+  add_numbers(app, "--block-nnz", options.block_nnz,
+              "blockperm: nonzeros of S in every column of a block; flashblockrow: in every row; a list", kMaxZeta);
+  add_numbers(app, "--block-rows", options.block_rows, "blockperm: sketch rows of a block, a list", kMaxDealRows);
+  add_list<InputBlocks>(app, "--input-blocks", options.input_blocks,
+                        {{"interleaved", InputBlocks::kInterleaved}, {"contiguous", InputBlocks::kContiguous}},
+                        "blockperm: interleaved, contiguous: a list (default: interleaved)");
   add_list<SketchPrecision>(app, "--precision", options.precision,
-                            {{"fp32", SketchPrecision::kFp32}, {"fp16", SketchPrecision::kFp16}},
-                            "fp32, fp16: a list (default: fp32)");
-  add_list<KernelChoice>(
-      app, "--kernel", options.kernel,
-      {{"auto", KernelChoice::kAuto}, {"strip", KernelChoice::kStrip}, {"scatter", KernelChoice::kScatter}},
-      "GPU kernels auto, strip, scatter: a list (default: auto)");
+                            {{"fp32", SketchPrecision::kFp32},
+                             {"fp16", SketchPrecision::kFp16},
+                             {"bf16", SketchPrecision::kBf16},
+                             {"fp64", SketchPrecision::kFp64}},
+                            "fp32, fp16, bf16, fp64: a list (default: fp32)");
+  add_list<SketchRounding>(
+      app, "--rounding", options.rounding,
+      {{"nearest", SketchRounding::kNearest},
+       {"stochastic", SketchRounding::kStochastic},
+       {"dither", SketchRounding::kDither}},
+      "nearest, stochastic, dither: a list, of which fp32 and fp64 take nearest only (default: nearest)");
+  add_list<BenchKernel>(app, "--kernel", options.kernel,
+                        {{"auto", BenchKernel::kAuto},
+                         {"strip", BenchKernel::kStrip},
+                         {"scatter", BenchKernel::kScatter},
+                         {"flash", BenchKernel::kFlash},
+                         {"spmm", BenchKernel::kSpmm},
+                         {"gaussian", BenchKernel::kGaussian}},
+                        "GPU kernels auto, strip, scatter, flash; spmm: the same S by cuSPARSE; gaussian: a dense S of "
+                        "the same d by cuBLAS; a list (default: auto)");
+  add_list<ElementType>(app, "--dtype", options.dtype,
+                        {{"f4", ElementType::kFloat32},
+                         {"f2", ElementType::kFloat16},
+                         {"bf2", ElementType::kBfloat16},
+                         {"f8", ElementType::kFloat64}},
+                        "type of A in memory f4, f2, bf2, f8 (for --precision fp64): a list (default: f4)");
   app.add_option("--rhs", options.rhs, "columns of b that are sketched along; the floor stays that of A")
       ->capture_default_str()
       ->check(CLI::Range(0, 1024));
@@ -286,6 +371,62 @@ void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options) {
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
   add_backend_choice(app, options.run);
+  add_run_options(app, options.run);
+}
+
+void add_study_geometry_options(CLI::App& app, StudyGeometryOptions& options) {
+  app.add_option("--rows", options.rows, "m, rows of the orthonormal basis U")
+      ->transform(size_value())
+      ->capture_default_str()
+      ->type_name("M");
+  app.add_option("--cols", options.cols, "n, its columns; at most m / 2")
+      ->transform(size_value())
+      ->capture_default_str()
+      ->type_name("N");
+  app.add_option("--coherence", options.coherence,
+                 "leverage of the head, n rows near coordinate vectors, a list: 0 a Gaussian basis, 1 coordinate rows")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(check_finite)
+      ->check(CLI::Range(0.0, 1.0));
+  add_list<HeadRows>(app, "--head", options.head, {{"first", HeadRows::kFirst}, {"random", HeadRows::kRandom}},
+                     "which rows are the head, first, random: a list (default: first,random)");
+  app.add_option("--data-seed", options.data_seed, "seed of U, 64 bits")->capture_default_str()->check(check_seed);
+  app.add_option("--oversample", options.oversample, "d / n, a list; d is rounded up as in solve")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(check_ratio);
+  add_list<SketchFamily>(app, "--sketch", options.family,
+                         {{"sparsestack", SketchFamily::kSparseStack}, {"blockperm", SketchFamily::kBlockPerm}},
+                         "sparsestack, blockperm: a list (default: sparsestack,blockperm)");
+  add_list<SketchHash>(app, "--hash", options.hash,
+                       {{"permuted", SketchHash::kPermuted}, {"independent", SketchHash::kIndependent}},
+                       "permuted, independent: a list (default: permuted,independent)");
+  const auto counts = [&](const char* name, std::vector<int>& target, const char* help) {
+    return app.add_option(name, target, help)->delimiter(',')->check(CLI::Range(1, kMaxZeta))->type_name("LIST");
+  };
+  counts("--zeta", options.zeta, "sparsestack: nonzeros of S in every column, a list")->capture_default_str();
+  counts("--kappa", options.kappa,
+         "blockperm: blocks of the sketch that every row goes to, a list (default: 2, or the number of blocks)");
+  add_block_options(app, options.block_nnz, options.block_rows);
+  add_list<InputBlocks>(app, "--input-blocks", options.input_blocks,
+                        {{"interleaved", InputBlocks::kInterleaved}, {"contiguous", InputBlocks::kContiguous}},
+                        "blockperm: interleaved, contiguous: a list (default: interleaved)");
+  add_list<SketchPrecision>(app, "--precision", options.precision,
+                            {{"fp32", SketchPrecision::kFp32},
+                             {"fp16", SketchPrecision::kFp16},
+                             {"bf16", SketchPrecision::kBf16},
+                             {"fp64", SketchPrecision::kFp64}},
+                            "fp32, fp16, bf16, fp64 (fp16 and bf16 on GPUs only): a list (default: fp32)");
+  add_scaling_option(app, options.scaling);
+  app.add_option("--seed", options.seed, "first seed of the sketches, 64 bits")
+      ->capture_default_str()
+      ->check(check_seed);
+  app.add_option("--seeds", options.seeds, "sketches of each case: seed, seed + 1, ...")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000000));
+  app.add_option("-o,--output", options.output, "CSV file (default: standard output)")->type_name("X.csv");
+  add_backend_options(app, options.run);
   add_run_options(app, options.run);
 }
 
@@ -299,11 +440,42 @@ const char* to_word(SketchPrecision precision) {
   }
   return "";
 }
+const char* to_word(SketchRounding rounding) {
+  if (rounding == SketchRounding::kNearest) return "nearest";
+  return rounding == SketchRounding::kStochastic ? "stochastic" : "dither";
+}
+const char* to_word(ReducePrecision reduce) { return reduce == ReducePrecision::kFp32 ? "fp32" : "fp16"; }
 const char* to_word(ScalingChoice scaling) { return scaling == ScalingChoice::kAuto ? "auto" : "none"; }
+const char* to_word(HeadRows head) { return head == HeadRows::kFirst ? "first" : "random"; }
 const char* to_word(SketchFamily family) { return family == SketchFamily::kSparseStack ? "sparsestack" : "blockperm"; }
 const char* to_word(InputBlocks blocks) { return blocks == InputBlocks::kInterleaved ? "interleaved" : "contiguous"; }
 const char* to_word(KernelChoice kernel) {
-  return kernel == KernelChoice::kAuto ? "auto" : kernel == KernelChoice::kStrip ? "strip" : "scatter";
+  switch (kernel) {
+    case KernelChoice::kAuto: return "auto";
+    case KernelChoice::kStrip: return "strip";
+    case KernelChoice::kScatter: return "scatter";
+    case KernelChoice::kFlash: return "flash";
+  }
+  return "";
+}
+const char* to_word(BenchFamily family) {
+  switch (family) {
+    case BenchFamily::kSparseStack: return "sparsestack";
+    case BenchFamily::kBlockPerm: return "blockperm";
+    case BenchFamily::kFlashBlockRow: return "flashblockrow";
+  }
+  return "";
+}
+const char* to_word(BenchKernel kernel) {
+  switch (kernel) {
+    case BenchKernel::kAuto: return "auto";
+    case BenchKernel::kStrip: return "strip";
+    case BenchKernel::kScatter: return "scatter";
+    case BenchKernel::kFlash: return "flash";
+    case BenchKernel::kSpmm: return "spmm";
+    case BenchKernel::kGaussian: return "gaussian";
+  }
+  return "";
 }
 
 }  // namespace tallsketch

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/sketch_spec.h"
+#include "kernels/views.h"
 
 namespace CLI {
 class App;
@@ -18,7 +19,15 @@ namespace tallsketch {
 enum class BackendChoice { kAuto, kCuda, kHost };
 enum class ReduceChoice { kNccl, kMpi };
 enum class ScalingChoice { kAuto, kNone };
-enum class KernelChoice { kAuto, kStrip, kScatter };
+enum class ReducePrecision { kFp32, kFp16 };
+enum class KernelChoice { kAuto, kStrip, kScatter, kFlash };
+
+/// What `bench sketch` times: the sketches and kernels of `solve`, and baselines that only it has.
+enum class BenchFamily { kSparseStack, kBlockPerm, kFlashBlockRow };
+enum class BenchKernel { kAuto, kStrip, kScatter, kFlash, kSpmm, kGaussian };
+
+/// Studies: which rows of an orthonormal basis are near coordinate vectors, the first n or n drawn at random.
+enum class HeadRows { kFirst, kRandom };
 
 /// A dataset inside a file, from a command line; parse_dataset_name says which part is filled when.
 struct DatasetName {
@@ -39,7 +48,9 @@ struct SketchOptions {
   SketchFamily family = SketchFamily::kSparseStack;
   SketchHash hash = SketchHash::kPermuted;
   SketchPrecision precision = SketchPrecision::kFp32;
+  SketchRounding rounding = SketchRounding::kNearest;
   ScalingChoice scaling = ScalingChoice::kAuto;
+  ReducePrecision reduce = ReducePrecision::kFp32;
   // Of one family each; make_sketch_spec knows the defaults, and refuses those of the other family.
   std::optional<int> zeta;
   std::optional<int> kappa, block_nnz;
@@ -94,15 +105,48 @@ struct InspectOptions {
 };
 
 struct BenchSketchOptions {
+  // Lists: the grid is their product, as far as the combinations exist (src/sketch_grid.h).
   std::vector<std::int64_t> cols = {64, 256, 1024};
-  std::uint64_t bytes = std::uint64_t{1} << 30;  // of A, per rank
-  std::vector<double> oversample = {2};
-  std::vector<int> zeta = {4};
+  std::uint64_t bytes = std::uint64_t{1} << 30;  // of A, per rank; unused where rows are given
+  std::vector<std::int64_t> rows;
+  std::vector<double> oversample = {2};  // unused where sketch_rows are given
+  std::vector<std::int64_t> sketch_rows;
+  std::vector<BenchFamily> family = {BenchFamily::kSparseStack};
   std::vector<SketchHash> hash = {SketchHash::kPermuted};
+  std::vector<int> zeta = {4};
+  std::vector<int> kappa;  // empty: the default of make_sketch_spec
+  std::vector<int> block_nnz = {2};
+  std::vector<std::int64_t> block_rows = {128};
+  std::vector<InputBlocks> input_blocks = {InputBlocks::kInterleaved};
   std::vector<SketchPrecision> precision = {SketchPrecision::kFp32};
-  std::vector<KernelChoice> kernel = {KernelChoice::kAuto};
+  std::vector<SketchRounding> rounding = {SketchRounding::kNearest};
+  std::vector<BenchKernel> kernel = {BenchKernel::kAuto};
+  std::vector<ElementType> dtype = {ElementType::kFloat32};  // of A
   std::int64_t rhs = 0;
   int repeats = 5;
+  RunOptions run;
+};
+
+/// The grid of study geometry: every combination of the lists that belongs to the sketch family.
+struct StudyGeometryOptions {
+  std::int64_t rows = 8192;
+  std::int64_t cols = 128;
+  std::vector<double> coherence = {0, 0.25, 0.5, 0.75, 1};
+  std::vector<HeadRows> head = {HeadRows::kFirst, HeadRows::kRandom};
+  std::uint64_t data_seed = 123;  // paper F's
+  std::vector<double> oversample = {2, 4};
+  std::vector<SketchFamily> family = {SketchFamily::kSparseStack, SketchFamily::kBlockPerm};
+  std::vector<SketchHash> hash = {SketchHash::kPermuted, SketchHash::kIndependent};
+  std::vector<int> zeta = {1, 2, 4, 8};
+  std::vector<int> kappa;  // empty: make_sketch_spec's choice
+  std::vector<InputBlocks> input_blocks = {InputBlocks::kInterleaved};
+  std::optional<int> block_nnz;
+  std::optional<std::int64_t> block_rows;
+  std::vector<SketchPrecision> precision = {SketchPrecision::kFp32};
+  ScalingChoice scaling = ScalingChoice::kAuto;
+  std::uint64_t seed = 0;  // the first of `seeds`
+  int seeds = 10;
+  std::string output;  // empty: standard output
   RunOptions run;
 };
 
@@ -116,12 +160,18 @@ void add_solve_options(CLI::App& app, SolveOptions& options);
 void add_generate_options(CLI::App& app, GenerateOptions& options);
 void add_inspect_options(CLI::App& app, InspectOptions& options);
 void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options);
+void add_study_geometry_options(CLI::App& app, StudyGeometryOptions& options);
 
 const char* to_word(SketchHash hash);
 const char* to_word(SketchPrecision precision);
+const char* to_word(SketchRounding rounding);
 const char* to_word(SketchFamily family);
 const char* to_word(InputBlocks blocks);
 const char* to_word(KernelChoice kernel);
+const char* to_word(BenchFamily family);
+const char* to_word(BenchKernel kernel);
 const char* to_word(ScalingChoice scaling);
+const char* to_word(ReducePrecision reduce);
+const char* to_word(HeadRows head);
 
 }  // namespace tallsketch

@@ -37,8 +37,14 @@ Json problem_json(const Report& report) {
 Json sketch_json(const Report& report) {
   if (!report.sketch) return nullptr;
   const SketchSpec& spec = *report.sketch;
-  Json sketch = {{"family", to_word(spec.family)}, {"hash", to_word(spec.hash)}, {"d", spec.d}, {"zeta", spec.zeta},
-                 {"batch_rows", spec.batch_rows},  {"seed", spec.seed}};
+  Json sketch = {{"family", to_word(spec.family)},
+                 {"hash", to_word(spec.hash)},
+                 {"d", spec.d},
+                 {"zeta", spec.zeta},
+                 {"batch_rows", spec.batch_rows},
+                 {"seed", spec.seed},
+                 {"precision", to_word(spec.precision)},
+                 {"rounding", to_word(spec.rounding)}};
   if (spec.family == SketchFamily::kBlockPerm) {
     sketch["kappa"] = spec.kappa;
     sketch["block_nnz"] = spec.block_nnz;
@@ -50,12 +56,14 @@ Json sketch_json(const Report& report) {
 
 Json precision_json(const Report& report) {
   if (!report.sketch) return nullptr;
-  const char* const reduced = report.sketch->precision == SketchPrecision::kFp64 ? "fp64" : "fp32";
+  const bool wide = report.sketch->precision == SketchPrecision::kFp64;
   return {{"data", to_word(report.shape->a_type)},
           {"sketch", to_word(report.sketch->precision)},
           {"scaling", report.scaling},
-          {"reduce", reduced},
-          {"factor", reduced},
+          {"overflowed", report.losses ? Json(report.losses->overflowed) : Json(nullptr)},
+          {"flushed", report.losses ? Json(report.losses->flushed) : Json(nullptr)},
+          {"reduce", wide ? "fp64" : report.reduce},
+          {"factor", wide ? "fp64" : "fp32"},
           {"solve", "fp64"}};
 }
 

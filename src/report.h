@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/rounded_half.h"
 #include "kernels/sketch_spec.h"
 #include "src/phase_timer.h"
 #include "src/plan.h"
@@ -38,7 +39,9 @@ struct Report {
   std::optional<ProblemShape> shape;
   SourceInfo source;
   std::optional<SketchSpec> sketch;
-  std::string scaling = "none";  // auto: columns were scaled by powers of two
+  std::string scaling = "none";          // auto: columns were scaled by powers of two
+  std::string reduce = "fp32";           // of a sketch below FP64, which is reduced as it is
+  std::optional<RoundingLosses> losses;  // of all ranks
   std::optional<Plan> plan;
   std::string backend, reduce_library;
   SolverOutcome solver;

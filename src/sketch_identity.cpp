@@ -81,7 +81,17 @@ SketchSpec make_sketch_spec(const ProblemShape& shape, const SketchOptions& opti
   spec.family = options.family;
   spec.hash = options.hash;
   spec.precision = options.precision;
+  spec.rounding = options.rounding;
   spec.seed = options.seed;
+  require(
+      is_half(spec.precision) || spec.rounding == SketchRounding::kNearest, ErrorKind::kUsage,
+      fmt::format("--rounding {} is how a product becomes a 16-bit number, but --precision {} keeps products as they "
+                  "are; add --precision fp16 or bf16, or leave --rounding out",
+                  to_word(spec.rounding), to_word(spec.precision)));
+  require(
+      spec.precision != SketchPrecision::kFp64 || options.reduce == ReducePrecision::kFp32, ErrorKind::kUsage,
+      "--reduce fp16 would round a --precision fp64 sketch to 11 bits on its way between ranks; leave --reduce out, "
+      "or use --precision fp32");
   if (spec.family == SketchFamily::kSparseStack) {
     shape_sparse_stack(shape, options, spec);
   } else {
@@ -95,11 +105,14 @@ SketchSpec make_sketch_spec(const ProblemShape& shape, const SketchOptions& opti
   require(spec.d <= kMaxSketchRows, ErrorKind::kUsage,
           fmt::format("d = {} sketch rows; at most {} are possible", spec.d, kMaxSketchRows));
   spec.batch_rows = batch_rows_for(spec);
-  require(spec.family != SketchFamily::kBlockPerm || deal_rows(spec) <= kMaxDealRows, ErrorKind::kUsage,
-          fmt::format(
-              "--kappa {} and blocks of {} rows in {} parts deal {} rows at a time; at most {} are possible, so use "
-              "a smaller --block-rows or a --kappa that divides {}",
-              spec.kappa, spec.block_rows, spec.block_nnz, deal_rows(spec), kMaxDealRows, group_buckets(spec)));
+  if (spec.family == SketchFamily::kBlockPerm) {
+    require(
+        deal_rows(spec) <= kMaxDealRows && spec.batch_rows * spec.zeta <= kMaxBatchEntries, ErrorKind::kUsage,
+        fmt::format("--kappa {} and {} parts of --block-rows {} deal {} rows of a batch of {} at a time (at most {} "
+                    "are possible, and {} nonzeros a batch); use a --kappa that divides {}, or a smaller --block-rows",
+                    spec.kappa, spec.block_nnz, spec.block_rows, deal_rows(spec), spec.batch_rows, kMaxDealRows,
+                    kMaxBatchEntries, group_buckets(spec)));
+  }
   return spec;
 }
 

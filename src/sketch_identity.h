@@ -11,7 +11,7 @@
 namespace tallsketch {
 
 /// The valid spec for a problem. Errors: kUsage for d <= n, sizes that do not divide each other, kappa above the number
-/// of blocks, options of the other family, or sizes out of range.
+/// of blocks, options of the other family, a rounding without 16 bits, or sizes out of range.
 SketchSpec make_sketch_spec(const ProblemShape& shape, const SketchOptions& options);
 
 /// "sparsestack, permuted hash, d = 2048, zeta = 4"

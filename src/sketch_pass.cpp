@@ -1,6 +1,7 @@
 #include "src/sketch_pass.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -123,6 +124,25 @@ double norm_of_b(const std::vector<double>& squares, const std::vector<int>& exp
   return norm;
 }
 
+/// What a 16-bit sketch lost on all ranks, for the report and, if it is anything, as a warning. Collective.
+void count_losses(const SketchJob& job, Backend& backend, const Communicator& comm, Report& report) {
+  RoundingLosses mine;
+  comm.together([&] { mine = backend.losses(); });
+  std::array<std::int64_t, 2> all = {static_cast<std::int64_t>(mine.overflowed),
+                                     static_cast<std::int64_t>(mine.flushed)};
+  comm.sum(all.data(), 2);
+  const auto [overflowed, flushed] = all;
+  report.losses = {static_cast<unsigned long long>(overflowed), static_cast<unsigned long long>(flushed)};
+  if (overflowed == 0 && flushed == 0) return;
+  const auto contributions =
+      static_cast<double>(job.shape.m) * static_cast<double>(job.shape.n) * static_cast<double>(job.spec.zeta);
+  report.warnings.push_back(
+      fmt::format("{} sketch: of {:.3g} contributions {} overflowed and {} that were not zero became zero; "
+                  "{}--precision fp32 loses none",
+                  to_word(job.spec.precision), contributions, overflowed, flushed,
+                  job.scaling == ScalingChoice::kNone ? "--scaling auto loses fewer, " : ""));
+}
+
 void require_finite(const SketchJob& job, const SketchPass& pass) {
   require(
       pass.range.finite, ErrorKind::kNonFinite,
@@ -144,6 +164,7 @@ FinishedSketch sketch_in_range(const SketchJob& job, RowSource& source, Backend&
     ScaledSource scaled(source, sketch.exponents);
     pass = sketch_all_rows(job, scaled, backend, context, report);
   }
+  count_losses(job, backend, context.comm, report);  // of the last pass, which is the one that counts
   context.comm.together([&] { require_finite(job, pass); });
   sketch.b_norm = norm_of_b(pass.b_squares, sketch.exponents, job.shape.n);
   return sketch;

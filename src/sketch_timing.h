@@ -1,5 +1,5 @@
-// SketchTiming: what `bench sketch` measures for one shape, on one rank, and the two functions that measure it.
-// Called through Backend::time_sketch by drivers/bench_sketch.cpp.
+// What `bench sketch` measures: a SketchCase in, a SketchTiming out, and the functions of the two machines.
+// Called through Backend::time_sketch by drivers/bench_sketch.cpp; cases are made by src/sketch_grid.h.
 #pragma once
 
 #include <algorithm>
@@ -8,9 +8,25 @@
 #include <vector>
 
 #include "kernels/sketch_spec.h"
+#include "kernels/views.h"
 #include "src/options.h"
 
 namespace tallsketch {
+
+/// A made-up problem: A (m, n) of a type, b (m, r) in FP32.
+struct TimedShape {
+  std::int64_t m = 0, n = 0, r = 0;
+  ElementType type = ElementType::kFloat32;
+  std::int64_t bytes_of_a() const { return m * n * element_size(type); }
+};
+
+/// One case of the grid. kernel = kGaussian: of the spec only d and seed count; flashblockrow: d, kappa, block_nnz, seed.
+struct SketchCase {
+  TimedShape shape;
+  BenchFamily family = BenchFamily::kSparseStack;
+  SketchSpec spec;
+  BenchKernel kernel = BenchKernel::kAuto;
+};
 
 /// Seconds, medians over the repeats of one run. The floor is a read-only pass over the same A by the same hardware; b, where
 /// there is one, counts in the sketch and not in the floor.
@@ -18,7 +34,8 @@ struct SketchTiming {
   double floor = 0;
   double complete = 0;                      // map + clearing + application
   std::optional<double> map, clear, apply;  // where they can be told apart
-  const char* kernel = "host";
+  const char* kernel = "host";              // what auto became
+  std::optional<double> preprocess;         // spmm, part of map: cuSPARSE's look at S
 };
 
 inline double median(std::vector<double> values) {
@@ -27,15 +44,10 @@ inline double median(std::vector<double> values) {
   return *middle;
 }
 
-/// A made-up problem: A (m, n) and b (m, r) in FP32.
-struct TimedShape {
-  std::int64_t m = 0, n = 0, r = 0;
-};
-
 /// In host memory, `threads` threads.
 SketchTiming time_host_sketch(const SketchSpec& spec, const TimedShape& shape, int repeats, int threads);
 
-/// In memory of the current device. Errors: kUsage when the strip engine is asked for what it cannot do.
-SketchTiming time_cuda_sketch(const SketchSpec& spec, const TimedShape& shape, int repeats, KernelChoice kernel);
+/// In memory of the current device. Errors: kUsage where the kernel does not do the case.
+SketchTiming time_cuda_sketch(const SketchCase& timed, int repeats);
 
 }  // namespace tallsketch

@@ -1,6 +1,5 @@
 #include "src/solver.h"
 
-#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -30,7 +29,8 @@ Plan plan_together(const SketchOptions& options, std::uint64_t chunk_rows, const
   PlanLimits limits;
   context.comm.together([&] {
     report.sketch = make_sketch_spec(shape, options);
-    if (report.sketch->precision == SketchPrecision::kFp16) report.scaling = to_word(options.scaling);
+    report.reduce = to_word(options.reduce);
+    if (is_half(report.sketch->precision)) report.scaling = to_word(options.scaling);
     limits = backend.plan_limits(*report.sketch, shape);
   });
   if (shape.m < 2 * report.sketch->d) {
@@ -95,7 +95,8 @@ std::vector<double> solve(const SketchOptions& options, std::uint64_t chunk_rows
   // Plan first: sizes and memory decide everything before a row is read.
   const Plan plan = plan_together(options, chunk_rows, source, backend, context, report);
   const SketchSpec& spec = *report.sketch;
-  const SketchJob job{spec, shape, plan, plan.rank_rows[static_cast<std::size_t>(comm.rank())], options.scaling};
+  const SketchJob job{
+      spec, shape, plan, plan.rank_rows[static_cast<std::size_t>(comm.rank())], options.scaling, options.reduce};
   context.progress.line(fmt::format("sketch: {}, {}, seed {}", describe(spec), to_word(spec.precision), spec.seed));
   context.progress.line("plan: " + describe(plan));
 

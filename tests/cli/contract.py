@@ -4,6 +4,7 @@
 Judged by numpy and h5py, never by tallsketch itself. Seeds are fixed, so that every figure repeats.
 Run by CTest as cli.contract.
 """
+import csv
 import fcntl
 import itertools
 import os
@@ -20,7 +21,8 @@ SEED = 11
 REPORT_KEYS = {
     "tool": ["version", "git", "build"], "status": None, "exit_code": None,
     "problem": ["files", "a", "b", "m", "n", "r", "dtype", "layout"],
-    "sketch": ["family", "hash", "d", "zeta", "seed"], "precision": ["sketch", "reduce"],
+    "sketch": ["family", "hash", "d", "zeta", "seed", "precision", "rounding"],
+    "precision": ["sketch", "reduce", "overflowed", "flushed"],
     "solver": ["method", "converged", "reason", "iterations", "passes", "backward_error", "residual_norm",
                "relative_residual", "residual_excess_estimate", "normal_residual", "condition_estimate", "rank", "x_norm"],
     "plan": ["residency", "chunk_rows"],
@@ -28,14 +30,20 @@ REPORT_KEYS = {
     "comm": ["size", "nodes", "ranks"], "io": ["mode", "bytes", "gb_per_s"], "warnings": None, "schema_version": None,
 }
 RUN_OPTIONS = ["--chunk-rows", "--timeout", "--ignore-launcher", "--quiet", "--verbose"]
-SKETCH_OPTIONS = ["--sketch", "--zeta", "--hash", "--oversample", "--sketch-rows", "--seed", "--precision", "--scaling"]
+SKETCH_OPTIONS = ["--sketch", "--zeta", "--hash", "--oversample", "--sketch-rows", "--seed", "--precision",
+                  "--rounding", "--scaling", "--reduce"]
 HELP = {
     "solve": ["--a", "--b", "--output", "--report", "--method", "--backend", "--comm", "--memory", *SKETCH_OPTIONS,
               *RUN_OPTIONS],
     "generate": ["--rows", "--cols", "--kind", "--cond", "--rank", "--noise", "--seed", "--dtype", "--shards",
                  *RUN_OPTIONS],
     "inspect": ["--a", "--b", "--ranks", "--backend", "--memory", *SKETCH_OPTIONS, *RUN_OPTIONS],
-    "bench sketch": ["--cols", "--bytes", "--oversample", "--zeta", "--hash", "--precision", "--repeats", *RUN_OPTIONS],
+    "study geometry": ["--rows", "--cols", "--coherence", "--head", "--data-seed", "--oversample", "--sketch", "--hash", "--zeta",
+                       "--kappa", "--block-nnz", "--block-rows", "--input-blocks", "--precision", "--scaling", "--seed",
+                       "--seeds", "--output", "--backend", *RUN_OPTIONS],
+    "bench sketch": ["--cols", "--bytes", "--rows", "--oversample", "--sketch-rows", "--family", "--hash", "--zeta", "--kappa",
+                     "--block-nnz", "--block-rows", "--input-blocks", "--precision", "--rounding", "--dtype", "--kernel", "--rhs", "--repeats",
+                     *RUN_OPTIONS],
 }
 # Flags, and options whose absence is their default.
 NO_DEFAULT = {"--help", "--version", "--ignore-launcher", "--quiet", "--verbose", "--report", "--sketch-rows"}
@@ -77,7 +85,7 @@ def check_help(checks, folder):
                              re.search(r"=\S|default: ?\S", block), block)
                 checks.check(f"{name}: {option} is explained", len(block.split()) > 2, block)
     done = run(["--help"], cwd=folder)
-    for word in ("solve", "generate", "inspect", "bench", "Exit codes:"):
+    for word in ("solve", "generate", "inspect", "bench", "study", "Exit codes:"):
         checks.check(f"--help has {word}", done.code == 0 and word in done.out, done)
     done = run(["--version"], ranks=2, cwd=folder)
     checks.check("--version: exit 0, plain", done.code == 0 and plain_lines(done.out), done)
@@ -395,18 +403,77 @@ def check_inspect_and_bench(checks, folder):
             checks.check("bench sketch: strict JSON", False, f"{error}: {line}")
             continue
         checks.check("bench sketch: spec, commit, device, floor of the same run", {
-            "bench", "backend", "device", "commit", "family", "hash", "precision", "m", "n", "d", "zeta", "floor_ms",
-            "complete_ms", "floors"} <= set(value), line)
+            "bench", "backend", "device", "commit", "family", "hash", "precision", "dtype", "m", "n", "d", "zeta",
+            "floor_ms", "map_ms", "clear_ms", "apply_ms", "complete_ms", "floors", "kernel", "r"} <= set(value), line)
         checks.check("bench sketch: floors is complete over floor", abs(
             value["complete_ms"] / value["floor_ms"] / value["floors"] - 1) < 1e-9 and value["floor_ms"] > 0, line)
+    done = run(["bench", "sketch", "--backend", "host", "--cols", 8, "--bytes", "1M", "--repeats", 1, "--rhs", 1,
+                "--precision", "fp32,fp64"], cwd=folder)
+    checks.check("bench sketch: fp64 beside fp32", done.code == 0 and [strict_json(line)["precision"] for line in
+                                                                       done.out.splitlines()] == ["fp32", "fp64"], done)
+    done = run(["bench", "sketch", "--backend", "host", "--cols", "8", "--bytes", "1M", "--dtype", "f2"])
+    checks.check("bench sketch: half precision on the host is refused", done.code == 2 and "--dtype" in done.err, done)
+
+
+def check_bench_grid(checks, folder):
+    """Exact sizes, the blockperm lists, and what a grid skips instead of ending."""
+    done = run(["bench", "sketch", "--backend", "host", "--cols", 64, "--rows", "3001,4096", "--sketch-rows", "256,300",
+                "--family", "sparsestack,blockperm,flashblockrow", "--kappa", "1,2", "--block-nnz", 4, "--block-rows", 128,
+                "--input-blocks", "interleaved,contiguous", "--kernel", "auto,flash,gaussian", "--repeats", 1], cwd=folder)
+    values = [strict_json(line) for line in done.out.splitlines()]
+    # A row count: sparsestack for both d; blockperm for d = 256, kappa x kind of blocks. On the host, kernel auto alone.
+    checks.check("bench grid: a line for every case that exists", done.code == 0 and len(values) == 2 * (2 + 4), done)
+    checks.check("bench grid: m and d are exact", {(v["m"], v["d"]) for v in values} == {
+        (3001, 256), (3001, 300), (4096, 256), (4096, 300)}, done.out)
+    blocks = [v for v in values if v["family"] == "blockperm"]
+    checks.check("bench grid: blockperm has its parameters", {(v["kappa"], v["block_nnz"], v["block_rows"], v["input_blocks"],
+                                                              v["zeta"]) for v in blocks} == {
+        (kappa, 4, 128, kind, 4 * kappa) for kappa in (1, 2) for kind in ("interleaved", "contiguous")}, done.out)
+    skipped = [line for line in done.err.splitlines() if line.startswith("skipped: ")]
+    for reason in ("not a multiple of --block-rows 128; use 384", "flash applies blockperm sketches only",
+                   "the host has one", "flashblockrow is measured on GPUs only", "flashblockrow has blocks of 128"):
+        checks.check(f"bench grid: skips for '{reason}'", any(reason in line for line in skipped), done)
+    checks.check("bench grid: skipped lines differ, and are plain", len(set(skipped)) == len(skipped) and
+                 plain_lines(done.err), done)
+
+
+def check_study_geometry(checks, folder):
+    """study geometry writes one CSV line a case, the same lines on several ranks and in a file, plausible figures."""
+    command = ["study", "geometry", "--backend", "host", "--rows", 600, "--cols", 16, "--coherence", "0,1", "--head", "first",
+               "--oversample", 4, "--zeta", "1,4", "--block-rows", 16, "--seeds", 3]
+    done = run(command, cwd=folder)
+    lines = list(csv.DictReader(done.out.splitlines()))
+    checks.check("study geometry: a line a case", done.code == 0 and len(lines) == 2 * (2 * 2 + 2), done)
+    for line in lines:
+        figures = {key: float(line[key]) for key in line if key.startswith(("distortion_", "sigma_min_"))}
+        checks.check("study geometry: figures in order", figures["distortion_least"] <= figures["distortion_median"] <=
+                     figures["distortion_largest"] and 0 <= figures["sigma_min_least"] <= figures["sigma_min_median"] < 2, line)
+        checks.check("study geometry: coherences of blockperm alone", (line["family"] == "blockperm") ==
+                     bool(line["block_coherence"]) == bool(line["neighbourhood_coherence_median"]) == bool(line["kappa"]), line)
+        checks.check("study geometry: leverage of coordinate rows", line["coherence"] != "1" or line["largest_leverage"] == "1",
+                     line)
+    checks.check("study geometry: a table for people", len(done.err.splitlines()) == 1 + len(lines) and plain_lines(done.err), done)
+    wide = run([*command, "--precision", "fp64", "--quiet"], cwd=folder)
+    wide_lines = list(csv.DictReader(wide.out.splitlines()))
+    checks.check("study geometry: fp64 figures are those of fp32 to rounding", len(wide_lines) == len(lines) and all(
+        line["precision"] == "fp64" and abs(float(line["distortion_median"]) - float(narrow["distortion_median"])) < 1e-5
+        for line, narrow in zip(wide_lines, lines)), wide)
+    done_file = run([*command, "--quiet", "-o", "geometry.csv"], ranks=3, cwd=folder)
+    with open(os.path.join(folder, "geometry.csv"), encoding="ascii") as file:
+        in_file = list(csv.DictReader(file))
+    checks.check("study geometry: 3 ranks and a file, nothing printed", done_file.code == 0 and not done_file.out, done_file)
+    for alone, shared in zip(lines, in_file):
+        checks.check("study geometry: 3 ranks agree with one to rounding", all(
+            abs(float(alone[key]) - float(shared[key])) < 1e-5 if key.startswith(("distortion_", "sigma_min_"))
+            else alone[key] == shared[key] for key in alone), (alone, shared))
 
 
 def main():
     checks = Checks()
     print(f"data seed {SEED}, sketch seeds 0 to 9")
     with Folder() as folder:
-        for part in (check_help, check_output, check_small_problems, check_quality, check_range,
-                     check_fp64, check_generate, check_inspect_and_bench):
+        for part in (check_help, check_output, check_small_problems, check_quality, check_range, check_fp64,
+                     check_generate, check_inspect_and_bench, check_bench_grid, check_study_geometry):
             part(checks, folder)
             print(f"{part.__name__}: done, {checks.passed + len(checks.failed)} checks so far", flush=True)
     return checks.finish()

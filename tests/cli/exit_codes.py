@@ -168,6 +168,16 @@ def usage_cases():
              ["--sketch-rows 30", "zeta = 4", "use 32", "--hash independent"]),
         Case("sketch rows below zeta", 2, [*good, "--sketch-rows", "8", "--zeta", "9", "--hash", "independent"],
              ["--sketch-rows 8", "zeta = 9"]),
+        Case("kappa above the blocks", 2, [*good, "--sketch", "blockperm", "--kappa", "3", "--sketch-rows", "256"],
+             ["--kappa 3", "2 blocks", "d = 256"]),
+        Case("zeta with blockperm", 2, [*good, "--sketch", "blockperm", "--zeta", "4"], ["--zeta", "blockperm", "--kappa"]),
+        Case("kappa with sparsestack", 2, [*good, "--kappa", "2"], ["--kappa", "sparsestack", "--zeta"]),
+        Case("block nonzeros that do not divide", 2, [*good, "--sketch", "blockperm", "--block-nnz", "3"],
+             ["--block-nnz 3", "--block-rows 128"]),
+        Case("sketch rows no multiple of the block", 2, [*good, "--sketch", "blockperm", "--sketch-rows", "200"],
+             ["--sketch-rows 200", "--block-rows 128", "use 256"]),
+        Case("a deal too large", 2, [*good, "--sketch", "blockperm", "--block-nnz", "1", "--kappa", "1021",
+                                     "--oversample", "20000"], ["--kappa 1021", "--block-rows 128"]),
         Case("d equals n", 2, ["solve", "@narrow.h5", "--sketch-rows", "5", "--hash", "independent"],
              ["d = 5", "n = 5", "--oversample"]),
         Case("d below n", 2, [*good, "--sketch-rows", "4"], ["d = 4", "n = 7", "--sketch-rows 8"]),
@@ -179,11 +189,23 @@ def usage_cases():
         Case("report is the input", 2, [*good, "--report", "@good.h5"], ["--report", "input"], report=False),
         Case("report is the output", 2, [*good, "-o", "same", "--report", "same"], ["--report", "same"], report=False),
         Case("fp16 on the host backend", 2, [*good, "--backend", "host", "--precision", "fp16"], ["fp16", "fp32"]),
+        Case("bf16 on the host backend", 2, [*good, "--backend", "host", "--precision", "bf16"], ["bf16", "fp32"]),
+        Case("rounding without 16 bits", 2, [*good, "--rounding", "stochastic"],
+             ["--rounding stochastic", "--precision fp32", "fp16 or bf16"]),
+        Case("rounding with fp32", 2, [*good, "--rounding", "dither", "--precision", "fp32"],
+             ["--rounding dither", "fp16 or bf16"]),
+        Case("an fp64 sketch reduced in fp16", 2, [*good, "--precision", "fp64", "--reduce", "fp16"],
+             ["--reduce fp16", "--precision fp64", "leave --reduce out"]),
+        Case("bench of roundings that fp32 has not", 2, ["bench", "sketch", "--backend", "host", "--rounding", "dither"],
+             ["--rounding", "fp16 or bf16"], ranks=(1,)),
     ]
     if not CUDA:
         cases.append(Case("cuda in a host build", 2, [*good, "--backend", "cuda"], ["--backend", "CUDA", "host"]))
     values = {
         "--zeta": ["0", "-1", "four", "1025", "99999999999999999999"], "--hash": ["sorted", ""],
+        "--sketch": ["flash"], "--kappa": ["0", "-1"], "--block-nnz": ["0"], "--block-rows": ["0", "65537"],
+        "--input-blocks": ["mixed"],
+        "--rounding": ["up", ""], "--reduce": ["bf16", "fp64"],
         "--oversample": ["1", "0.5", "-2", "nan", "inf", "2x", "1e7"], "--sketch-rows": ["0", "-64", "1073741825", "1.5"],
         "--seed": ["-1", "x", "18446744073709551616"], "--chunk-rows": ["-5", "many", "1.5.2"],
         "--memory": ["lots", "-1", "1Q"], "--timeout": ["-1", "soon", "5y"], "--method": ["lsqr"], "--precision": ["fp8"],
@@ -210,11 +232,29 @@ def usage_cases():
         Case("inspect without file", 2, ["inspect"], ["FILE"], ranks=(1,)),
         Case("inspect for minus one ranks", 2, ["inspect", "@good.h5", "--ranks", "-1"], ["--ranks"], ranks=(1,)),
         Case("bench without topic", 2, ["bench"], ["subcommand"], ranks=(1,)),
+        Case("bench rows and bytes", 2, ["bench", "sketch", "--rows", "9", "--bytes", "9"], ["--rows", "--bytes"], ranks=(1,)),
+        Case("bench of nothing that exists", 2, ["bench", "sketch", "--family", "sparsestack", "--kernel", "flash"],
+             ["nothing to measure", "blockperm"], ranks=(1,), any_stderr=True),
+        Case("study without topic", 2, ["study"], ["subcommand"], ranks=(1,)),
+        Case("study of a basis too wide", 2, ["study", "geometry", "--rows", "10", "--cols", "6"], ["--rows 10", "--cols 6"],
+             any_stderr=True),
+        Case("study with more kappa than blocks", 2, ["study", "geometry", "--kappa", "3"], ["--kappa 3", "2 blocks"], ranks=(1,),
+             any_stderr=True),
+        Case("study fp16 on the host", 2, ["study", "geometry", "--backend", "host", "--precision", "fp16", "--rows", "100",
+                                           "--cols", "8"], ["fp16", "fp32"], any_stderr=True),
+        Case("study into a missing folder", 9, ["study", "geometry", "--rows", "100", "--cols", "8", "-o", "@none/x.csv"],
+             ["none/x.csv", "No such file"]),
         Case("bench on several ranks", 2, ["bench", "sketch"], ["3 run", "without mpirun"], ranks=(3,)),
     ]
     for option, wrong in {"--zeta": ["0", "-4"], "--cols": ["0", "-3"], "--oversample": ["0.5", "nan", "-1", "1e99"],
-                          "--bytes": ["0", "100"], "--repeats": ["0"], "--hash": ["sorted"]}.items():
+                          "--bytes": ["0", "100"], "--repeats": ["0"], "--hash": ["sorted"], "--rows": ["0", "4294967296"],
+                          "--sketch-rows": ["0", "63"], "--family": ["gaussian"], "--kappa": ["0"], "--block-nnz": ["0"],
+                          "--block-rows": ["65537"], "--input-blocks": ["odd"], "--kernel": ["cusparse"]}.items():
         cases += [Case(f"bench sketch {option} {value}", 2, ["bench", "sketch", f"{option}={value}"], [option[2:]],
+                       ranks=(1,), any_stderr=True) for value in wrong]
+    for option, wrong in {"--coherence": ["-0.1", "1.1", "nan"], "--seeds": ["0"], "--zeta": ["0"], "--oversample": ["1", "auto"],
+                          "--head": ["last"], "--sketch": ["gauss"]}.items():
+        cases += [Case(f"study geometry {option} {value}", 2, ["study", "geometry", f"{option}={value}"], [option[2:]],
                        ranks=(1,), any_stderr=True) for value in wrong]
     return cases
 

@@ -37,13 +37,14 @@ RunOptions run_options() {
 /// The reduced sketch of the source on every rank, read in chunks of chunk_rows rows.
 std::vector<double> sketch_by_backend(RowSource& source, const SketchSpec& spec, std::int64_t chunk_rows,
                                       Backend& backend, const Communicator& comm, bool resident,
-                                      ScalingChoice scaling = ScalingChoice::kAuto) {
+                                      ScalingChoice scaling = ScalingChoice::kAuto,
+                                      ReducePrecision reduce = ReducePrecision::kFp32) {
   PlanLimits limits;
   limits.chunk_rows = chunk_rows;
   Plan plan = make_plan(source.shape(), spec, comm.size(), limits);
   plan.residency = resident ? Residency::kDevice : Residency::kFile;
   const RowRange mine = plan.rank_rows[static_cast<std::size_t>(comm.rank())];
-  backend.begin({spec, source.shape(), plan, mine, scaling});
+  backend.begin({spec, source.shape(), plan, mine, scaling, reduce});
   for_each_chunk(mine, plan.chunk_rows, [&](RowRange rows) {
     ChunkBuffer& chunk = backend.next_buffer();
     chunk.rows = rows;
@@ -147,15 +148,40 @@ TEST_CASE("A backend's sketch of integers equals the oracle bit for bit at any c
   }
 }
 
-TEST_CASE("A backend reads float64 and float16 rows as it reads float32 rows") {
+TEST_CASE(
+    "BlockPerm is the same sketch at any number of ranks and any chunking, contiguous blocks and cut batches too") {
   World world;
-  const SketchSpec spec = make_spec(SketchHash::kPermuted, 64, 4);
-  ExactSource narrow(3001, 21, 1, ElementType::kFloat32);
-  const std::vector<double> oracle = oracle_of(narrow, spec);
-  for (const ElementType type : {ElementType::kFloat64, ElementType::kFloat16}) {
-    ExactSource source(3001, 21, 1, type);
-    INFO("type " << static_cast<int>(type));
-    MPI_REQUIRE(sketch_by_backend(source, spec, 400, *world.backend, world.comm, on_gpus()) == oracle);
+  ExactSource source(5003, 37, 2, ElementType::kFloat32);
+  for (const SketchHash hash : {SketchHash::kPermuted, SketchHash::kIndependent}) {
+    for (const std::int64_t total_rows : {std::int64_t{0}, std::int64_t{5003}}) {
+      for (const auto& [kappa, block_nnz] : {std::pair{2, 2}, {3, 1}, {1, 4}}) {
+        const SketchSpec spec = make_block_spec(hash, 256, 64, kappa, block_nnz, total_rows);
+        const std::vector<double> oracle = oracle_of(source, spec);
+        for (const std::int64_t chunk : {std::int64_t{1000000}, std::int64_t{777}}) {
+          INFO("hash " << static_cast<int>(hash) << " total " << total_rows << " kappa " << kappa << " chunk "
+                       << chunk);
+          MPI_REQUIRE(sketch_by_backend(source, spec, chunk, *world.backend, world.comm, on_gpus()) == oracle);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("A backend reads float64 and float16 rows as it reads float32 rows, resident or not") {
+  World world;
+  // The strip engine reads halves of permuted sketches; the independent hash makes it convert them.
+  for (const SketchHash hash : {SketchHash::kPermuted, SketchHash::kIndependent}) {
+    const SketchSpec spec = make_spec(hash, 64, 4);
+    ExactSource narrow(3001, 21, 1, ElementType::kFloat32);
+    const std::vector<double> oracle = oracle_of(narrow, spec);
+    for (const ElementType type : {ElementType::kFloat64, ElementType::kFloat16}) {
+      ExactSource source(3001, 21, 1, type);
+      for (const bool resident : {false, true}) {
+        if (resident && !on_gpus()) continue;
+        INFO("type " << static_cast<int>(type) << " hash " << static_cast<int>(hash) << " resident " << resident);
+        MPI_REQUIRE(sketch_by_backend(source, spec, 400, *world.backend, world.comm, resident) == oracle);
+      }
+    }
   }
 }
 
@@ -395,6 +421,63 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("A sketch reduced in fp16 is exact where halves hold its sums, and within their rounding elsewhere") {
+  World world;
+  const SketchSpec spec = make_spec(SketchHash::kPermuted, 128, 4);
+  const auto reduced = [&](RowSource& source, ReducePrecision reduce) {
+    return sketch_by_backend(source, spec, 300, *world.backend, world.comm, on_gpus(), ScalingChoice::kAuto, reduce);
+  };
+  // About 88 entries of magnitude 8 meet in a bucket: sums stay below 2048, which halves count up to exactly.
+  ExactSource small(2800, 21, 2, ElementType::kFloat32);
+  MPI_REQUIRE(reduced(small, ReducePrecision::kFp16) == oracle_of(small, spec));
+
+  SyntheticSource source({.kind = "gaussian", .m = 20000, .n = 50, .seed = 5});
+  const std::vector<double> exact = reduced(source, ReducePrecision::kFp32);
+  const std::vector<double> halves = reduced(source, ReducePrecision::kFp16);
+  if (!on_gpus()) MPI_REQUIRE(halves == reduced(source, ReducePrecision::kFp16));  // scatter and strip as they are
+  std::vector<double> largest(51, 0.0);
+  for (std::size_t i = 0; i < exact.size(); ++i) largest[i % 51] = std::max(largest[i % 51], std::fabs(exact[i]));
+  bool b_equal = true, near = true;
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    const double difference = std::fabs(halves[i] - exact[i]);
+    // b goes in FP32, in other messages than before, so that its sums may be taken in another order.
+    if (i % 51 == 50) b_equal = b_equal && difference <= 2 * world.comm.size() * 0x1p-22 * largest[50];
+    // Partial sums are of the size of the largest: one rounding of each rank's part, one of each addition.
+    near = near && difference <= 2 * world.comm.size() * 0x1p-11 * 2 * largest[i % 51];
+  }
+  MPI_REQUIRE(b_equal);
+  MPI_REQUIRE(near);
+  MPI_REQUIRE(world.comm.size() == 1 || halves != exact);  // it was halves that went
+
+  SketchOptions options;
+  options.reduce = ReducePrecision::kFp16;
+  Watchdog watchdog(60, "test");
+  Progress silent(nullptr);
+  Report report;
+  solve(options, 1000, source, *world.backend, {world.comm, watchdog, silent, world.timer}, report);
+  MPI_REQUIRE(report.reduce == "fp16");
+  MPI_REQUIRE(report.losses && report.losses->overflowed == 0 && report.losses->flushed == 0);
+}
+
+TEST_CASE("A bf16 sketch of small integers equals the oracle bit for bit, resident and streamed, and loses nothing") {
+  if (!on_gpus()) return;  // the host backend refuses bf16 (cli.exit_codes)
+  World world;
+  SketchSpec spec = make_spec(SketchHash::kPermuted, 128, 4);
+  spec.precision = SketchPrecision::kBf16;
+  // 22 entries of magnitude 8 meet in a bucket: sums stay below 256. The sum over ranks is FP32's.
+  ExactSource source(700, 37, 1, ElementType::kFloat32);
+  const std::vector<double> oracle = oracle_of(source, spec);
+  for (const SketchRounding rounding :
+       {SketchRounding::kNearest, SketchRounding::kStochastic, SketchRounding::kDither}) {
+    spec.rounding = rounding;
+    for (const bool resident : {false, true}) {
+      MPI_REQUIRE(sketch_by_backend(source, spec, 100, *world.backend, world.comm, resident) == oracle);
+      const RoundingLosses losses = world.backend->losses();
+      MPI_REQUIRE(losses.overflowed == 0 && losses.flushed == 0);
+    }
+  }
+}
+
 TEST_CASE(
     "An fp16 sketch with automatic scaling keeps its accuracy at any scale of the data, without scaling it does not") {
   if (!on_gpus()) return;  // the host backend refuses fp16 (cli.exit_codes)
@@ -444,6 +527,8 @@ TEST_CASE(
     if (exponent <= -40 || exponent >= 16) {
       const double unscaled = relative_error(ScalingChoice::kNone);
       MPI_REQUIRE(!(unscaled < 0.5));  // flushed to zero, or infinite
+      const RoundingLosses losses = world.backend->losses();
+      MPI_REQUIRE((exponent < 0 ? losses.flushed : losses.overflowed) > 0);
     }
   }
 }

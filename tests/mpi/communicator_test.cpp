@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/half.h"
 #include "src/communicator.h"
 #include "src/error.h"
 #include "tests/support/mpi_check.h"
@@ -81,6 +82,27 @@ TEST_CASE("Sums, minima and maxima run over all ranks, in every type and for cou
   MPI_REQUIRE(comm.min(std::int64_t{-comm.rank()}) == 1 - p);
   MPI_REQUIRE(comm.min(comm.is_root() ? std::int64_t{3} : huge) == 3);
   MPI_REQUIRE(comm.sum(0.5 * (comm.rank() + 1)) == 0.5 * triangle);
+}
+
+TEST_CASE("Halves are summed in halves: exact while they can be, rounded to even, infinite beyond") {
+  const Communicator comm(MPI_COMM_WORLD);
+  const auto ranks = static_cast<float>(comm.size());
+  const float mine = static_cast<float>(comm.rank() + 1);
+  std::vector<std::uint16_t> data;
+  for (int k = 0; k < 1000; ++k) data.push_back(float_to_half(mine * static_cast<float>(k % 100)));
+  data.push_back(float_to_half(comm.is_root() ? 2048.0F : 0.5F));  // a half less than the gap of 2
+  data.push_back(float_to_half(40000.0F));
+  comm.sum_halves(data.data(), static_cast<std::int64_t>(data.size()));
+  const float triangle = ranks * (ranks + 1) / 2;
+  bool equal = true;
+  for (int k = 0; k < 1000; ++k) {
+    equal = equal && half_to_float(data[static_cast<std::size_t>(k)]) == triangle * static_cast<float>(k % 100);
+  }
+  MPI_REQUIRE(equal);
+  const float rounded = half_to_float(data[1000]);
+  MPI_REQUIRE((rounded == 2048.0F || (comm.size() == 4 && rounded == 2050.0F)));  // three halves first: 1.5
+  MPI_REQUIRE(std::isinf(half_to_float(data[1001])) == (comm.size() > 1));
+  comm.sum_halves(nullptr, 0);
 }
 
 TEST_CASE("A sum of floats has the same bits on every rank and in a second run") {

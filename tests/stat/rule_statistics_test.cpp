@@ -449,3 +449,66 @@ TEST_CASE("case C-35: the matrices of neighbouring seeds are uncorrelated, in th
     }
   }
 }
+
+TEST_CASE("BlockPerm's deal leads every element and every pair of elements uniformly, however few they are") {
+  constexpr std::int64_t kBatches = 400000;
+  for (const SketchSpec& spec : {make_block_spec(SketchHash::kPermuted, 2048, 128, 2, 2, 0, kSeed),   // 64 rows a deal
+                                 make_block_spec(SketchHash::kPermuted, 256, 8, 2, 1, 0, kSeed),      // 16
+                                 make_block_spec(SketchHash::kPermuted, 35, 5, 1, 1, 0, kSeed),       // few
+                                 make_block_spec(SketchHash::kPermuted, 320, 64, 3, 1, 0, kSeed)}) {  // 192
+    const std::int64_t rows = deal_rows(spec);
+    INFO("seed " << kSeed << " rows of a deal " << rows);
+    const std::vector<std::uint32_t> elements = {0,
+                                                 1,
+                                                 2,
+                                                 static_cast<std::uint32_t>(rows / 2),
+                                                 static_cast<std::uint32_t>(rows - 2),
+                                                 static_cast<std::uint32_t>(rows - 1)};
+    std::vector<Uniform> single(elements.size(), Uniform(static_cast<std::size_t>(rows)));
+    std::vector<Uniform> pairs(elements.size(), Uniform(static_cast<std::size_t>(rows * rows)));
+    for (std::int64_t batch = 0; batch < kBatches; ++batch) {
+      std::vector<std::size_t> place;
+      for (const std::uint32_t element : elements) {
+        place.push_back(shuffled_place(spec, batch, batch % group_count(spec), element));
+      }
+      for (std::size_t k = 0; k < elements.size(); ++k) {
+        single[k].add(place[k]);
+        pairs[k].add(place[k] * static_cast<std::size_t>(rows) + place[(k + 1) % elements.size()]);
+      }
+    }
+    for (std::size_t k = 0; k < elements.size(); ++k) {
+      INFO("element " << elements[k]);
+      CHECK(std::fabs(single[k].z()) < kThreshold);
+      CHECK(std::fabs(pairs[k].z(static_cast<std::size_t>(rows * (rows - 1)))) < kThreshold);
+    }
+  }
+}
+
+TEST_CASE("BlockPerm keeps norms on average: E ||S x||^2 = ||x||^2, for kappa up to the number of blocks") {
+  constexpr int kSeeds = 4000;
+  constexpr std::int64_t kRows = 300;
+  for (const std::int32_t kappa : {1, 2, 4}) {
+    for (const std::int64_t total : {std::int64_t{0}, kRows}) {
+      double sum = 0, squares = 0;
+      for (int seed = 0; seed < kSeeds; ++seed) {
+        const SketchSpec spec =
+            make_block_spec(SketchHash::kPermuted, 64, 16, kappa, 2, total, kSeed + static_cast<std::uint64_t>(seed));
+        std::vector<double> y(64, 0.0);  // S x, x = (1, ..., 1)
+        for (std::int64_t row = 0; row < kRows; ++row) {
+          for (std::int32_t t = 0; t < spec.zeta; ++t) {
+            const SketchEntry entry = sketch_entry(spec, row, t);
+            y[static_cast<std::size_t>(entry.sketch_row)] += entry.negative ? -1.0 : 1.0;
+          }
+        }
+        double norm = 0;
+        for (const double v : y) norm += v * v / (spec.zeta * static_cast<double>(kRows));
+        sum += norm;
+        squares += norm * norm;
+      }
+      const double mean = sum / kSeeds;
+      const double deviation = std::sqrt((squares / kSeeds - mean * mean) / kSeeds);
+      INFO("kappa " << kappa << " contiguous " << (total > 0) << " mean " << mean << " deviation " << deviation);
+      CHECK(std::fabs(mean - 1) < kThreshold * deviation);
+    }
+  }
+}

@@ -48,6 +48,8 @@ TEST_CASE("Defaults of solve are those of the contract") {
   CHECK(!options.sketch.zeta);
   CHECK(options.sketch.hash == SketchHash::kPermuted);
   CHECK(options.sketch.precision == SketchPrecision::kFp32);
+  CHECK(options.sketch.rounding == SketchRounding::kNearest);
+  CHECK(options.sketch.reduce == ReducePrecision::kFp32);
   CHECK(options.sketch.oversample == 0);  // auto
   CHECK(options.sketch.seed == 0);
   CHECK(options.run.timeout == 600);
@@ -120,6 +122,24 @@ TEST_CASE("The oversampling is auto or a number above 1") {
     INFO(text);
     SolveOptions options;
     CHECK(parse(options, {"f.h5", std::string("--oversample=") + text}) != "");
+  }
+}
+
+TEST_CASE("Precision, rounding and reduction are chosen by their words, which the report writes") {
+  SolveOptions options;
+  REQUIRE(parse(options, {"f.h5", "--precision", "bf16", "--rounding", "stochastic", "--reduce", "fp16"}) == "");
+  CHECK(options.sketch.precision == SketchPrecision::kBf16);
+  CHECK(options.sketch.rounding == SketchRounding::kStochastic);
+  CHECK(options.sketch.reduce == ReducePrecision::kFp16);
+  CHECK(std::string(to_word(options.sketch.precision)) == "bf16");
+  CHECK(std::string(to_word(options.sketch.rounding)) == "stochastic");
+  CHECK(std::string(to_word(options.sketch.reduce)) == "fp16");
+  REQUIRE(parse(options, {"f.h5", "--precision", "fp16", "--rounding", "dither", "--reduce", "fp32"}) == "");
+  CHECK(options.sketch.rounding == SketchRounding::kDither);
+  CHECK(std::string(to_word(options.sketch.rounding)) == "dither");
+  for (const char* text : {"--precision=fp8", "--rounding=up", "--rounding=", "--reduce=bf16"}) {
+    INFO(text);
+    CHECK(parse(options, {"f.h5", text}) != "");
   }
 }
 

@@ -117,6 +117,23 @@ TEST_CASE("d follows from the oversampling, rounded up to 16 zeta, with auto for
   CHECK(spec.hash == SketchHash::kPermuted);
 }
 
+TEST_CASE("A rounding is part of a 16-bit sketch, and refused for others") {
+  const ProblemShape shape{1'000'000, 100, 1, ElementType::kFloat32};
+  SketchOptions options;
+  for (const SketchRounding rounding :
+       {SketchRounding::kNearest, SketchRounding::kStochastic, SketchRounding::kDither}) {
+    options.rounding = rounding;
+    for (const SketchPrecision precision : {SketchPrecision::kFp16, SketchPrecision::kBf16}) {
+      options.precision = precision;
+      CHECK(make_sketch_spec(shape, options).rounding == rounding);
+      CHECK(make_sketch_spec(shape, options).precision == precision);
+    }
+    options.precision = SketchPrecision::kFp32;
+    CHECK(spec_error(shape, options).first == (rounding == SketchRounding::kNearest ? 0 : 2));
+  }
+  CHECK_THAT(spec_error(shape, options).second, Catch::Matchers::ContainsSubstring("--rounding dither"));
+}
+
 TEST_CASE("d of its own is taken exactly, and must exceed n and fit the blocks") {
   const ProblemShape shape{1'000'000, 100, 1, ElementType::kFloat32};
   CHECK(make_sketch_spec(shape, with_rows(104)).d == 104);

@@ -259,6 +259,33 @@ TEST_CASE("batches that no full deal serves, uneven or shorter than the buckets,
   }
 }
 
+TEST_CASE("BlockPerm is the oracle's too: both kinds of blocks, both hashes, cut batches, blocks below a batch") {
+  struct Shape {
+    std::int64_t d, block_rows;
+    std::int32_t kappa, block_nnz;
+  };
+  constexpr std::int64_t kRows = 1301;
+  for (const Shape& s : {Shape{64, 64, 1, 4}, Shape{256, 128, 2, 2}, Shape{320, 64, 3, 1}, Shape{360, 60, 5, 3},
+                         Shape{96, 8, 12, 2}, Shape{2048, 128, 2, 2}}) {
+    for (const SketchHash hash : {SketchHash::kPermuted, SketchHash::kIndependent}) {
+      for (const std::int64_t first_row : {0, 777}) {
+        for (const bool contiguous : {false, true}) {
+          const SketchSpec spec =
+              make_block_spec(hash, s.d, s.block_rows, s.kappa, s.block_nnz, contiguous ? first_row + kRows : 0);
+          INFO("d " << s.d << " B_r " << s.block_rows << " kappa " << s.kappa << " s " << s.block_nnz << " hash "
+                    << static_cast<int>(hash) << " contiguous " << contiguous << " first row " << first_row);
+          const Problem<float> p = make_exact_problem<float>(first_row, kRows, 37, 2);
+          const std::vector<double> expected = oracle(spec, p);
+          CHECK(differences(host_sketch(spec, p), expected) == 0);
+          CHECK(differences(host_sketch(spec, p, 130, 3), expected) == 0);
+          const Problem<double> wide = make_exact_problem<double>(first_row, kRows, 37, 2, 3);
+          CHECK(differences(host_sketch(spec, wide, 601, 2), expected) == 0);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("an FP64 sketch of integers beyond FP32 is the oracle's, bit for bit; an FP32 one is not") {
   // One register, parts of one and several; gather with C = 16, 4 and 1 (a scatter), T = 510, d no multiple of zeta.
   for (const auto& [hash, d, zeta] : {std::tuple{SketchHash::kPermuted, 128, 4},

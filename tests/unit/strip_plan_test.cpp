@@ -127,3 +127,74 @@ TEST_CASE("The independent hash is served too, with tails whose room is far abov
     }
   }
 }
+
+TEST_CASE("The planner serves interleaved BlockPerm wherever its table fits, and its slots hold all entries") {
+  const DeviceLimits limits;
+  int served = 0, refused = 0;
+  for (const std::int64_t block_rows : {8, 64, 100, 128, 256}) {
+    for (std::int64_t d = block_rows; d <= kMaxStripRows; d += 3 * block_rows) {
+      for (const std::int32_t kappa : {1, 2, 3, 4, 8}) {
+        for (const std::int32_t s : {1, 2, 4}) {
+          if (kappa > d / block_rows || kappa * s > kMaxStripZeta) continue;
+          const SketchSpec spec = make_block_spec(SketchHash::kPermuted, d, block_rows, kappa, s);
+          const StripPlan plan = make_strip_plan(spec, 300, limits);
+          INFO("d " << d << " B_r " << block_rows << " kappa " << kappa << " s " << s);
+          (plan.served ? served : refused) += 1;
+          if (!plan.served) continue;
+          CHECK(plan.parts * plan.entries >= plan.batches_per_tile * fixed_rows_per_bucket(spec));
+          CHECK(plan.buckets * plan.cluster == d);
+          CHECK(plan.stages >= 2);
+        }
+      }
+    }
+  }
+  CHECK(served > 9 * refused);
+  CHECK_FALSE(make_strip_plan(make_block_spec(SketchHash::kIndependent, 256, 128, 2, 2), 300, limits).served);
+  CHECK_FALSE(make_strip_plan(make_block_spec(SketchHash::kPermuted, 256, 128, 2, 2, 5000), 300, limits).served);
+  CHECK(make_strip_plan(make_block_spec(SketchHash::kPermuted, 2048, 128, 2, 2), 1024, limits).width == 32);
+}
+
+TEST_CASE("Half precision is served for the permuted hash up to 4096 rows, in strips of the same bytes as FP32's") {
+  const DeviceLimits limits;
+  for (const ElementType type : {ElementType::kFloat16, ElementType::kBfloat16}) {
+    for (int zeta = 1; zeta <= kMaxStripZeta; ++zeta) {
+      for (std::int64_t d = 16 * zeta; d <= 4096; d += 16 * zeta) {
+        const StripPlan plan = make_strip_plan(spec_of(d, zeta), 300, limits, type);
+        INFO("d " << d << " zeta " << zeta);
+        REQUIRE(plan.served);
+        CHECK(plan.type == type);
+        CHECK(plan.width == (d <= 1024 ? 64 : d <= 2048 ? 32 : 16));
+        CHECK(plan.buckets * plan.cluster == d);
+        CHECK(plan.parts * plan.buckets <= plan.slots());
+        CHECK(plan.stages >= 2);
+        CHECK(plan.stages * plan.stage_bytes + 1024 <= limits.shared_bytes);
+        CHECK(plan.tail_capacity == 0);
+        CHECK(plan.box_rows <= 256);
+        CHECK(plan.box_rows * plan.row_bytes() % 128 == 0);
+        CHECK(plan.tile_bytes == plan.cluster * plan.boxes * plan.box_rows * plan.row_bytes());
+        CHECK(std::int64_t{plan.cluster} * plan.boxes * plan.box_rows >= plan.tile_rows);
+        CHECK(plan.stage_bytes % 128 == 0);
+        CHECK(plan.cluster * plan.boxes * plan.box_rows < 32768);
+      }
+    }
+    CHECK_FALSE(make_strip_plan(spec_of(4100, 4), 300, limits, type).served);
+    SketchSpec independent = spec_of(128, 4);
+    independent.hash = SketchHash::kIndependent;
+    CHECK_FALSE(make_strip_plan(independent, 300, limits, type).served);
+  }
+  CHECK_FALSE(make_strip_plan(spec_of(128, 4), 300, limits, ElementType::kFloat64).served);
+}
+
+TEST_CASE("A pitch of halves holds the columns in whole lines, and whole strips of every width") {
+  for (std::int64_t n = 1; n < 300; ++n) {
+    const std::int64_t pitch = device_pitch(n, ElementType::kFloat16);
+    CHECK(pitch >= n);
+    CHECK(pitch % 8 == 0);
+    CHECK((n <= 32 || pitch % 64 == 0));
+    for (const std::int64_t d : {64, 1024, 2048, 4096}) {
+      const StripPlan plan = make_strip_plan(spec_of(d, 4), n, {}, ElementType::kFloat16);
+      CHECK(plan.strips * plan.width >= n);
+      CHECK(plan.strips * plan.width <= pitch);
+    }
+  }
+}

@@ -1,4 +1,5 @@
-// Entry tables of the strip engine for the independent hash. Called by fill_strip_table (entry_table.cu) alone.
+// Entry tables of the strip engine for the independent hash and for BlockPerm. Called by fill_strip_table
+// (entry_table.cu) alone.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,5 +13,9 @@ namespace tallsketch::cuda {
 /// Errors: a tail beyond plan.tail_capacity stops the kernel (twelve standard deviations)
 [[nodiscard]] cudaError_t fill_tail_table(const SketchSpec& spec, const StripPlan& plan, TileRange tiles, void* table,
                                           cudaStream_t stream);
+
+/// As fill_strip_table, for BlockPerm; the layout in shared memory: block_table.h. tiles.count > 0.
+[[nodiscard]] cudaError_t fill_block_table(const SketchSpec& spec, const StripPlan& plan, TileRange tiles, void* table,
+                                           cudaStream_t stream);
 
 }  // namespace tallsketch::cuda
