@@ -8,6 +8,7 @@
 // Source: paper B (FlashSketch), section 3; the joint deal and interleaved blocks: docs/decisions/0011.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <numeric>
 #include <utility>
@@ -40,13 +41,17 @@ TALLSKETCH_HOST_DEVICE std::uint32_t deal_rows_per_bucket(const SketchSpec& spec
   return deal_rows(spec) / group_buckets(spec);
 }
 
-/// T. Interleaved: the least multiple of M that gives every bucket a whole number of rows, repeated towards 512 rows;
-/// contiguous: the same for one group.
+/// T. Interleaved: the least multiple of M that gives every bucket a whole number of rows; contiguous: what gives every
+/// bucket of a group a row. Repeated while a shuffle stays below 128 rows and a batch below 512: short shuffles are
+/// many, which the GPU wants; long ones give a bucket several rows, which the host wants.
 inline std::int64_t block_perm_batch_rows(const SketchSpec& spec) {
   const std::int64_t buckets = group_buckets(spec);
-  if (spec.input_blocks == InputBlocks::kContiguous) return buckets >= 128 ? buckets : buckets * (128 / buckets);
-  const std::int64_t least = block_count(spec) * (buckets / std::gcd(std::int64_t{spec.kappa}, buckets));
-  return least >= 512 ? least : least * (512 / least);
+  const bool contiguous = spec.input_blocks == InputBlocks::kContiguous;
+  const std::int64_t per_block = contiguous ? 1 : buckets / std::gcd(std::int64_t{spec.kappa}, buckets);
+  const std::int64_t least = contiguous ? buckets : block_count(spec) * per_block;
+  const std::int64_t dealt = contiguous ? buckets : spec.kappa * per_block;
+  const std::int64_t times = std::min(512 / least, 128 / dealt);
+  return least * (times > 1 ? times : 1);
 }
 
 /// A random full cycle through M blocks: gcd(offset, M) = 1, every prime of M divides multiplier - 1, and so does 4

@@ -1,5 +1,6 @@
 // The few PTX instructions of the strip engine, by name: mbarriers, bulk copies, tensor copies, cluster barriers.
-// Device only; included by strip_engine.cu and entry_table.cu. Source: PTX ISA 8.0, sections mbarrier, cp.async.bulk, barrier.cluster.
+// Device only; included by strip_engine.cu and entry_table.cu.
+// Source: PTX ISA 8.0, sections mbarrier, cp.async.bulk, barrier.cluster.
 #pragma once
 
 #include <cstdint>

@@ -19,13 +19,13 @@ SketchTiming time_strip(const SketchSpec& spec, const SlabView& slab, const Slab
   const SketchView<float> of_b{sketch.data() + slab.cols, spec.d, b.cols, cols};
   StripSketcher sketcher(spec, slab.cols, b.cols, slab.rows, slab.type);
   const std::int64_t step = sketcher.rows_per_table();
-  return time_beside_floor(slab, stream, repeats, "strip", [&](Parts& parts) {
-    parts.clear = seconds_of(stream, [&] { check(cudaMemsetAsync(sketch.data(), 0, sketch.bytes(), stream.get())); });
+  return time_beside_floor(slab, stream, repeats, "strip", [&](PartsTimer& parts) {
+    parts.time(&Parts::clear, [&] { check(cudaMemsetAsync(sketch.data(), 0, sketch.bytes(), stream.get())); });
     for (std::int64_t begin = 0; begin < slab.rows; begin += step) {
       const std::int64_t rows = std::min(step, slab.rows - begin);
-      parts.map += seconds_of(stream, [&] { sketcher.fill_table(begin, rows, stream); });
-      parts.apply += seconds_of(
-          stream, [&] { sketcher.apply(rows_of(slab, begin, rows), rows_of(b, begin, rows), of_a, of_b, stream); });
+      parts.time(&Parts::map, [&] { sketcher.fill_table(begin, rows, stream); });
+      parts.time(&Parts::apply,
+                 [&] { sketcher.apply(rows_of(slab, begin, rows), rows_of(b, begin, rows), of_a, of_b, stream); });
     }
   });
 }
@@ -41,14 +41,13 @@ SketchTiming time_scatter(const SketchSpec& spec, const SlabView& slab, const Sl
   DeviceBuffer<RoundingLosses> losses(1);
   check(cudaMemset(losses.data(), 0, losses.bytes()));
   check(cudaMemcpy(factor.data(), host_factor.data(), factor.bytes(), cudaMemcpyHostToDevice));
-  return time_beside_floor(slab, stream, repeats, "scatter", [&](Parts& parts) {
-    parts.map =
-        seconds_of(stream, [&] { check(cuda::fill_entries(spec, 0, slab.rows, entries.data(), stream.get())); });
-    parts.clear = seconds_of(stream, [&] {
+  return time_beside_floor(slab, stream, repeats, "scatter", [&](PartsTimer& parts) {
+    parts.time(&Parts::map, [&] { check(cuda::fill_entries(spec, 0, slab.rows, entries.data(), stream.get())); });
+    parts.time(&Parts::clear, [&] {
       if (half) check(cudaMemsetAsync(half_sketch.data(), 0, half_sketch.bytes(), stream.get()));
       if (!half) check(cudaMemsetAsync(sketch.data(), 0, sketch.bytes(), stream.get()));
     });
-    parts.apply = seconds_of(stream, [&] {
+    parts.time(&Parts::apply, [&] {
       if (half) {
         check(cuda::scatter_half(spec, slab, entries.data(), factor.data(),
                                  {half_sketch.data(), spec.d, slab.cols, slab.pitch}, losses.data(), stream.get()));
@@ -67,11 +66,10 @@ SketchTiming time_scatter_fp64(const SketchSpec& spec, const SlabView& slab, con
                                const CudaStream& stream) {
   DeviceBuffer<std::uint32_t> entries(slab.rows * spec.zeta);
   DeviceBuffer<double> sketch(spec.d * slab.cols), sketch_of_b(spec.d * b.cols);
-  return time_beside_floor(slab, stream, repeats, "scatter", [&](Parts& parts) {
-    parts.map =
-        seconds_of(stream, [&] { check(cuda::fill_entries(spec, 0, slab.rows, entries.data(), stream.get())); });
-    parts.clear = seconds_of(stream, [&] { check(cudaMemsetAsync(sketch.data(), 0, sketch.bytes(), stream.get())); });
-    parts.apply = seconds_of(stream, [&] {
+  return time_beside_floor(slab, stream, repeats, "scatter", [&](PartsTimer& parts) {
+    parts.time(&Parts::map, [&] { check(cuda::fill_entries(spec, 0, slab.rows, entries.data(), stream.get())); });
+    parts.time(&Parts::clear, [&] { check(cudaMemsetAsync(sketch.data(), 0, sketch.bytes(), stream.get())); });
+    parts.time(&Parts::apply, [&] {
       check(
           cuda::scatter_fp64(spec, slab, entries.data(), {sketch.data(), spec.d, slab.cols, slab.cols}, stream.get()));
       check(cuda::scatter_fp64(spec, b, entries.data(), {sketch_of_b.data(), spec.d, b.cols, b.cols}, stream.get()));
@@ -84,11 +82,10 @@ SketchTiming time_flash(const SketchSpec& spec, const SlabView& slab, const Slab
   require_flash(spec);
   DeviceBuffer<std::uint32_t> entries(slab.rows * spec.zeta);
   DeviceBuffer<float> sketch(spec.d * slab.cols), sketch_of_b(spec.d * b.cols);
-  return time_beside_floor(slab, stream, repeats, "flash", [&](Parts& parts) {
-    parts.map =
-        seconds_of(stream, [&] { check(cuda::fill_entries(spec, 0, slab.rows, entries.data(), stream.get())); });
-    parts.clear = seconds_of(stream, [&] { check(cudaMemsetAsync(sketch.data(), 0, sketch.bytes(), stream.get())); });
-    parts.apply = seconds_of(stream, [&] {
+  return time_beside_floor(slab, stream, repeats, "flash", [&](PartsTimer& parts) {
+    parts.time(&Parts::map, [&] { check(cuda::fill_entries(spec, 0, slab.rows, entries.data(), stream.get())); });
+    parts.time(&Parts::clear, [&] { check(cudaMemsetAsync(sketch.data(), 0, sketch.bytes(), stream.get())); });
+    parts.time(&Parts::apply, [&] {
       check(cuda::flash_fp32(spec, slab, entries.data(), {sketch.data(), spec.d, slab.cols, slab.cols}, stream.get()));
       check(cuda::scatter_fp32_narrow(spec, b, entries.data(), {sketch_of_b.data(), spec.d, b.cols, b.cols},
                                       stream.get()));
@@ -99,8 +96,8 @@ SketchTiming time_flash(const SketchSpec& spec, const SlabView& slab, const Slab
 SketchTiming time_block_row(const SketchSpec& spec, const SlabView& slab, int repeats, const CudaStream& stream) {
   const BlockRowSpec rule{spec.seed, slab.rows, spec.d, spec.kappa, spec.block_nnz};
   DeviceBuffer<float> sketch(spec.d * slab.cols);
-  return time_beside_floor(slab, stream, repeats, "blockrow", [&](Parts& parts) {
-    parts.apply = seconds_of(stream, [&] {
+  return time_beside_floor(slab, stream, repeats, "blockrow", [&](PartsTimer& parts) {
+    parts.time(&Parts::apply, [&] {
       check(cuda::flash_block_row(rule, slab, {sketch.data(), spec.d, slab.cols, slab.cols}, stream.get()));
     });
   });
@@ -109,22 +106,21 @@ SketchTiming time_block_row(const SketchSpec& spec, const SlabView& slab, int re
 SketchTiming time_spmm(const SketchSpec& spec, const SlabView& slab, int repeats, const CudaStream& stream) {
   DeviceBuffer<float> sketch(spec.d * slab.cols);
   SpmmSketcher sketcher(spec, slab, {sketch.data(), spec.d, slab.cols, slab.cols});
-  return time_beside_floor(slab, stream, repeats, "spmm", [&](Parts& parts) {
-    parts.map = seconds_of(stream, [&] { sketcher.build(stream); });
-    parts.preprocess = seconds_of(stream, [&] { sketcher.preprocess(stream); });
-    parts.map += parts.preprocess;
-    parts.apply = seconds_of(stream, [&] { sketcher.apply(stream); });
+  return time_beside_floor(slab, stream, repeats, "spmm", [&](PartsTimer& parts) {
+    parts.time(&Parts::map, [&] { sketcher.build(stream); });
+    parts.time(&Parts::preprocess, [&] { sketcher.preprocess(stream); });
+    parts.time(&Parts::apply, [&] { sketcher.apply(stream); });
   });
 }
 
 SketchTiming time_gaussian(const SketchSpec& spec, const SlabView& slab, int repeats, const CudaStream& stream) {
   DeviceBuffer<float> sketch(spec.d * slab.cols);
   GaussianSketcher sketcher(spec.seed, spec.d);
-  return time_beside_floor(slab, stream, repeats, "gaussian", [&](Parts& parts) {
+  return time_beside_floor(slab, stream, repeats, "gaussian", [&](PartsTimer& parts) {
     for (std::int64_t begin = 0; begin < slab.rows; begin += sketcher.rows_per_slab()) {
       const std::int64_t rows = std::min(sketcher.rows_per_slab(), slab.rows - begin);
-      parts.map += seconds_of(stream, [&] { sketcher.generate(begin, rows, stream); });
-      parts.apply += seconds_of(stream, [&] {
+      parts.time(&Parts::map, [&] { sketcher.generate(begin, rows, stream); });
+      parts.time(&Parts::apply, [&] {
         sketcher.multiply(rows_of(slab, begin, rows), {sketch.data(), spec.d, slab.cols, slab.cols}, stream);
       });
     }
