@@ -52,11 +52,12 @@ std::vector<SketchOptions> sketches_of_family(const BenchSketchOptions& options,
     all = product(all, options.hash, [](SketchOptions& s, SketchHash hash) { s.hash = hash; });
   }
   all = product(all, options.precision, [](SketchOptions& s, SketchPrecision p) { s.precision = p; });
-  // fp32 and fp64 have one way of rounding, whatever the list says.
+  // fp32 and fp64 have one way of rounding; where the list lacks it, make_sketch_spec says so of the list's first.
+  const bool nearest = std::count(options.rounding.begin(), options.rounding.end(), SketchRounding::kNearest) > 0;
+  const std::vector<SketchRounding> only = {nearest ? SketchRounding::kNearest : options.rounding.front()};
   std::vector<SketchOptions> rounded;
   for (const SketchOptions& sketch : all) {
-    const std::vector<SketchRounding> nearest = {SketchRounding::kNearest};
-    for (const SketchRounding rounding : is_half(sketch.precision) ? options.rounding : nearest) {
+    for (const SketchRounding rounding : is_half(sketch.precision) ? options.rounding : only) {
       rounded.push_back(sketch);
       rounded.back().rounding = rounding;
     }

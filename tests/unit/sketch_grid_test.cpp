@@ -175,11 +175,14 @@ TEST_CASE("An fp64 sketch has one rounding and takes A in FP64 too; no other ske
   options.precision = {SketchPrecision::kFp64};
   options.rounding = {SketchRounding::kNearest, SketchRounding::kStochastic};
   CHECK(grid_of(options).cases.size() == 2);
+  options.rounding = {SketchRounding::kStochastic, SketchRounding::kDither};
+  CHECK(grid_of(options).cases.empty());
+  CHECK(is_skipped(grid_of(options), "--rounding stochastic"));
+  options.rounding = {SketchRounding::kNearest};
   options.kernel = {BenchKernel::kSpmm};
   CHECK(is_skipped(grid_of(options), "fp32 alone"));
   options.kernel = {BenchKernel::kAuto};
   options.precision = {SketchPrecision::kFp32, SketchPrecision::kBf16};
-  options.rounding = {SketchRounding::kNearest};
   options.dtype = {ElementType::kFloat64};
   CHECK(grid_of(options).cases.empty());
   CHECK(is_skipped(grid_of(options), "--dtype f8"));
