@@ -114,12 +114,13 @@ void tell_ranks(const Communicator& comm, const Backend& backend, Progress& prog
 /// What the residual does not tell: x may be far from the least-squares solution although it fits nearly as well.
 void warn_of_x(Report& report) {
   const SolverOutcome& s = report.solver;
-  constexpr double kResolved = 1e5;  // an FP32 sketch leaves about one digit of x above this
-  constexpr double kFar = 0.3;       // of ||x||: single coefficients may then have the wrong sign
-  if (*s.condition_estimate > kResolved) {
+  const SketchPrecision precision = report.sketch->precision;
+  const double resolved = precision == SketchPrecision::kFp64 ? 5e13 : 1e5;  // above, x has about one digit
+  constexpr double kFar = 0.3;  // of ||x||: single coefficients may then have the wrong sign
+  if (*s.condition_estimate > resolved) {
     report.warnings.push_back(
-        fmt::format("the condition {:.2g} is near what an FP32 sketch can resolve: few digits of x are certain",
-                    *s.condition_estimate));
+        fmt::format("the condition {:.2g} is near what an {} sketch can resolve: few digits of x are certain",
+                    *s.condition_estimate, to_word(precision)));
   } else if (s.x_error_estimate && *s.x_error_estimate > kFar) {
     report.warnings.push_back(
         "single coefficients of x may have the wrong size or sign, although x fits nearly as well as "

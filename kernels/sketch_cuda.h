@@ -45,14 +45,25 @@ namespace tallsketch::cuda {
                                        const float* factor, const SketchView<std::uint16_t>& sketch,
                                        RoundingLosses* losses, cudaStream_t stream);
 
+/// Adds S*slab to an FP64 sketch by reductions in global memory, the factor 1/sqrt(zeta) left out.
+/// slab     in (rows, cols) row-major device FP16, BF16, FP32 or FP64; a thread a row where there are few columns
+/// entries  in (rows, zeta) device, of the same rows
+/// sketch   in/out (d, cols) row-major device FP64; caller zeroes it once
+/// Order    not fixed, see scatter_fp32
+[[nodiscard]] cudaError_t scatter_fp64(const SketchSpec& spec, const SlabView& slab, const std::uint32_t* entries,
+                                       const SketchView<double>& sketch, cudaStream_t stream);
+
 /// out(k, j) = float(in(k, j)) for FP16, BF16, FP32 or FP64 input, rounded to nearest; columns [cols, out_pitch) become 0.
 /// out  out (rows, cols) row-major device FP32
 [[nodiscard]] cudaError_t convert_to_float(const SlabView& in, float* out, std::int64_t out_pitch, cudaStream_t stream);
 
 /// Largest magnitude and sum of squares of every column, added to what is there (max and +).
-/// column_max      in/out (cols) device FP32; NaN is ignored (the sketch shows it)
+/// slab            in (rows, cols) row-major device, of the type of column_max
+/// column_max      in/out (cols) device FP32 or FP64; NaN is ignored (the sketch shows it)
 /// column_squares  in/out (cols) device FP64
 [[nodiscard]] cudaError_t column_statistics(const SlabView& slab, float* column_max, double* column_squares,
+                                            cudaStream_t stream);
+[[nodiscard]] cudaError_t column_statistics(const SlabView& slab, double* column_max, double* column_squares,
                                             cudaStream_t stream);
 
 /// out(k, j) = half(in(k, j) * factor[j]), rounded to nearest once.
@@ -69,14 +80,18 @@ namespace tallsketch::cuda {
 /// *count += number of elements of the sketch that are NaN or infinite.
 [[nodiscard]] cudaError_t count_non_finite(const SketchView<float>& sketch, unsigned long long* count,
                                            cudaStream_t stream);
+[[nodiscard]] cudaError_t count_non_finite(const SketchView<double>& sketch, unsigned long long* count,
+                                           cudaStream_t stream);
 
 /// out(i, j) column-major with leading dimension d = sketch(i, j) * factor[j]; the input of the QR.
 /// factor  in (cols) device FP64
 [[nodiscard]] cudaError_t transpose_scaled(const SketchView<float>& sketch, const double* factor, float* out,
                                            cudaStream_t stream);
+[[nodiscard]] cudaError_t transpose_scaled(const SketchView<double>& sketch, const double* factor, double* out,
+                                           cudaStream_t stream);
 
 /// data[k] = a number in [-1, 1) from counter k, rounded to the type: input of benchmarks.
-/// data  out (count) device FP32, FP16 or BF16
+/// data  out (count) device, of any type
 [[nodiscard]] cudaError_t fill_uniform(void* data, std::int64_t count, ElementType type, cudaStream_t stream);
 
 /// Reads count floats once and does next to nothing with them: the floor that benchmarks divide by, whatever the bits

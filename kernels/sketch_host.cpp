@@ -1,6 +1,7 @@
 // Two forms of the sketch, both over one strip of columns at a time, so that accumulators and rows stay in L2.
 // Gather (every sketch row gets C >= 2 rows of each batch): a sketch row collects its rows in registers, and is loaded
 // and stored once a batch instead of once an entry. Scatter (all else): a row is added to its zeta sketch rows.
+// T is the type of the accumulators, float or double; a strip is as many bytes wide in both.
 #include "kernels/sketch_host.h"
 
 #include <algorithm>
@@ -19,12 +20,15 @@
 namespace tallsketch::host {
 namespace {
 
-constexpr std::int64_t kLane = 16;  // floats of a cache line and of a zmm register
-constexpr std::int64_t kLineBytes = 64;
+constexpr std::int64_t kLineBytes = 64;  // of a cache line and of a zmm register
 
-// Chosen on Zen 4 (32 KiB L1, 1 MiB L2), zeta = 4, d = 2n, one thread; ratios to a read-only pass.
-constexpr std::int64_t kGatherStrip = 32;   // columns; at 64, n = 64 takes 2.5 instead of 2.0
-constexpr std::int64_t kScatterStrip = 32;  // at 64, n = 1024 takes 3.3 instead of 3.1
+/// Accumulators of one register.
+template <class T>
+constexpr std::int64_t kLane = kLineBytes / static_cast<std::int64_t>(sizeof(T));
+
+// Chosen on Zen 4 (32 KiB L1, 1 MiB L2), zeta = 4, d = 2n, FP32, one thread; ratios to a read-only pass.
+// Registers of a strip. With 4, a gather at n = 64 takes 2.5 instead of 2.0, a scatter at n = 1024 3.3 instead of 3.1.
+constexpr std::int64_t kStripRegisters = 2;
 constexpr std::int64_t kMinGathered =
     2;  // C from which gathering wins: n = 512 2.4 against 2.8, n = 1024 5.3 against 3.1
 constexpr std::int64_t kPrefetchRows = 64;  // distance of the scatter's prefetches; 16 to 128 are alike
@@ -38,8 +42,10 @@ constexpr std::int64_t kRunRows = 16384;                       // consecutive ro
 constexpr std::int64_t kSegmentBytes = std::int64_t{4} << 20;  // accumulators of all row segments, if more than one
 constexpr std::int64_t kMaxSegments = 16;
 
-/// Sizes that follow from the shapes; the same in every call of one sketch.
+/// Sizes that follow from the shapes and the precision; the same in every call of one sketch.
 struct Layout {
+  std::int64_t size;  // of an accumulator, in bytes
+  std::int64_t lane;  // accumulators of a register
   std::int64_t batch_rows;
   std::int64_t gathered;          // fixed_rows_per_bucket, or 0: scatter
   std::int64_t strip;             // columns of one job
@@ -56,40 +62,45 @@ struct Layout {
 
 Layout make_layout(const SketchSpec& spec, std::int64_t n, std::int64_t r, int threads) {
   Layout l{};
+  l.size = sketch_element_size(spec.precision);
+  l.lane = kLineBytes / l.size;
   l.batch_rows = spec.batch_rows;
   l.gathered = fixed_rows_per_bucket(spec) >= kMinGathered ? fixed_rows_per_bucket(spec) : 0;
-  l.strip = l.gathered > 0 ? kGatherStrip : kScatterStrip;
-  l.padded_a = round_up(n, kLane);
-  l.padded = l.padded_a + round_up(r, kLane);
+  l.strip = kStripRegisters * l.lane;
+  l.padded_a = round_up(n, l.lane);
+  l.padded = l.padded_a + round_up(r, l.lane);
   l.strips_a = (n + l.strip - 1) / l.strip;
   l.strips = l.strips_a + (r + l.strip - 1) / l.strip;
-  l.accumulator_bytes = spec.d * l.padded * 4;
+  l.accumulator_bytes = spec.d * l.padded * l.size;
   l.segments = std::clamp<std::int64_t>(kSegmentBytes / l.accumulator_bytes, 1, kMaxSegments);
-  const std::int64_t visit_rows = l.gathered > 0 ? std::min(kGatherVisitBytes / (4 * n), kRunRows) : kScatterVisitRows;
+  const std::int64_t visit_rows =
+      l.gathered > 0 ? std::min(kGatherVisitBytes / (l.size * n), kRunRows) : kScatterVisitRows;
   l.visit_batches = std::max<std::int64_t>(1, std::min(visit_rows, kVisitEntries / spec.zeta) / l.batch_rows);
   l.run_batches = round_up(std::max<std::int64_t>(1, kRunRows / l.batch_rows), l.visit_batches);
   l.parts = std::min(l.strips, (threads + l.segments - 1) / l.segments);
   l.entry_bytes = round_up(l.visit_batches * spec.zeta * l.batch_rows * 4, kLineBytes);
   l.scratch_bytes = round_up(table_scratch_words(spec) * 4, kLineBytes);
-  l.tile_bytes = l.batch_rows * l.strip * 4;
+  l.tile_bytes = l.batch_rows * l.strip * l.size;
   return l;
 }
 
 /// What one thread owns.
+template <class T>
 struct Worker {
   std::uint32_t* entries;
   std::uint32_t* scratch;
-  float* tile;  // (T, strip)
+  T* tile;  // (batch_rows, strip)
 };
 
 std::int64_t worker_bytes(const Layout& l) { return l.entry_bytes + l.scratch_bytes + l.tile_bytes; }
 
-Worker make_worker(const Layout& l, const SketchWorkspace& workspace, std::int64_t thread) {
+template <class T>
+Worker<T> make_worker(const Layout& l, const SketchWorkspace& workspace, std::int64_t thread) {
   auto* tile = static_cast<std::byte*>(workspace.data) + l.segments * l.accumulator_bytes + thread * worker_bytes(l);
   std::byte* entries = tile + l.tile_bytes;
   std::byte* scratch = entries + l.entry_bytes;
   return {reinterpret_cast<std::uint32_t*>(entries), reinterpret_cast<std::uint32_t*>(scratch),
-          reinterpret_cast<float*>(tile)};
+          reinterpret_cast<T*>(tile)};
 }
 
 /// Rows of the next job, prefetched to L2 while this one is at work. The core drops prefetches while its miss buffers
@@ -108,8 +119,9 @@ inline __attribute__((always_inline)) void prefetch(std::uintptr_t at) {
 }
 
 /// One strip of one batch.
+template <class T>
 struct Job {
-  const float* rows;  // row `position` of the batch at rows + position * pitch
+  const T* rows;  // row `position` of the batch at rows + position * pitch
   std::int64_t pitch;
   std::int64_t lo, hi;           // positions that exist
   const std::uint32_t* entries;  // (zeta, T)
@@ -117,26 +129,42 @@ struct Job {
   std::int64_t zeta;
   std::int64_t gathered;  // entries of every sketch row
   std::int64_t sketch_rows;
-  float* sums;  // (sketch_rows, 16 * registers)
+  T* sums;  // (sketch_rows, kLane * registers)
   Ahead ahead;
 };
 
-/// A register of floats, read and written at any address.
-using Lanes = float __attribute__((vector_size(kLineBytes), aligned(4), may_alias));
+/// A register, read and written at any address. (Attributes are lost on template arguments, not on members.)
+template <class T>
+struct Register;
+template <>
+struct Register<float> {
+  using Lanes = float __attribute__((vector_size(kLineBytes), aligned(4), may_alias));
+};
+template <>
+struct Register<double> {
+  using Lanes = double __attribute__((vector_size(kLineBytes), aligned(8), may_alias));
+};
 
-inline __attribute__((always_inline)) float sign_of(std::uint32_t entry) {
-  return std::bit_cast<float>((entry & kSignBit) | std::bit_cast<std::uint32_t>(1.0F));
+/// +1 or -1.
+template <class T>
+inline __attribute__((always_inline)) T sign_of(std::uint32_t entry) {
+  if constexpr (sizeof(T) == sizeof(double)) {
+    return std::bit_cast<double>(std::uint64_t{entry & kSignBit} << 32 | std::bit_cast<std::uint64_t>(1.0));
+  } else {
+    return std::bit_cast<float>((entry & kSignBit) | std::bit_cast<std::uint32_t>(1.0F));
+  }
 }
 
 /// Every sketch row adds its rows of the batch.
-template <int kRegisters>
-inline __attribute__((always_inline)) void gather(const Job& in) {
-  const Job job = in;
+template <int kRegisters, class T>
+inline __attribute__((always_inline)) void gather(const Job<T>& in) {
+  using Lanes = typename Register<T>::Lanes;
+  const Job<T> job = in;
   std::uintptr_t ahead = job.ahead.at;
   std::int64_t asked = 0;  // times
   const std::uint32_t* entry = job.entries;
   for (std::int64_t k = 0; k < job.sketch_rows; ++k) {
-    auto* to = reinterpret_cast<Lanes*>(job.sums + k * kRegisters * kLane);
+    auto* to = reinterpret_cast<Lanes*>(job.sums + k * kRegisters * kLane<T>);
     Lanes sum[kRegisters];
     for (int v = 0; v < kRegisters; ++v) sum[v] = to[v];
     for (const std::uint32_t* end = entry + job.gathered; entry != end; ++entry) {
@@ -146,7 +174,7 @@ inline __attribute__((always_inline)) void gather(const Job& in) {
       asked = next_row ? 0 : asked;
       const auto* row =
           reinterpret_cast<const Lanes*>(job.rows + static_cast<std::int64_t>(*entry & ~kSignBit) * job.pitch);
-      const float sign = sign_of(*entry);
+      const T sign = sign_of<T>(*entry);
       for (int v = 0; v < kRegisters; ++v) sum[v] += row[v] * sign;
     }
     for (int v = 0; v < kRegisters; ++v) to[v] = sum[v];
@@ -154,10 +182,11 @@ inline __attribute__((always_inline)) void gather(const Job& in) {
 }
 
 /// Every row is added to its zeta sketch rows.
-template <int kRegisters>
-inline __attribute__((always_inline)) void scatter(const Job& in) {
-  const Job job = in;
-  const auto pitch_bytes = static_cast<std::uintptr_t>(job.pitch) * sizeof(float);
+template <int kRegisters, class T>
+inline __attribute__((always_inline)) void scatter(const Job<T>& in) {
+  using Lanes = typename Register<T>::Lanes;
+  const Job<T> job = in;
+  const auto pitch_bytes = static_cast<std::uintptr_t>(job.pitch) * sizeof(T);
   auto ahead = reinterpret_cast<std::uintptr_t>(job.rows + job.lo * job.pitch) + kPrefetchRows * pitch_bytes;
   for (std::int64_t k = job.lo; k < job.hi; ++k, ahead += pitch_bytes) {
     if (k + kPrefetchRows == job.hi) ahead = job.ahead.at;
@@ -167,43 +196,53 @@ inline __attribute__((always_inline)) void scatter(const Job& in) {
     for (int v = 0; v < kRegisters; ++v) value[v] = row[v];
     for (std::int64_t t = 0; t < job.zeta; ++t) {
       const std::uint32_t entry = job.entries[t * job.batch_rows + k];
-      const float sign = sign_of(entry);
-      auto* to = reinterpret_cast<Lanes*>(job.sums + static_cast<std::int64_t>(entry & ~kSignBit) * kRegisters * kLane);
+      const T sign = sign_of<T>(entry);
+      auto* to =
+          reinterpret_cast<Lanes*>(job.sums + static_cast<std::int64_t>(entry & ~kSignBit) * kRegisters * kLane<T>);
       for (int v = 0; v < kRegisters; ++v) to[v] += value[v] * sign;
     }
   }
 }
 
-TALLSKETCH_VECTOR_CLONES void gather_1(const Job& job) { gather<1>(job); }
-TALLSKETCH_VECTOR_CLONES void gather_2(const Job& job) { gather<2>(job); }
-TALLSKETCH_VECTOR_CLONES void scatter_1(const Job& job) { scatter<1>(job); }
-TALLSKETCH_VECTOR_CLONES void scatter_2(const Job& job) { scatter<2>(job); }
+TALLSKETCH_VECTOR_CLONES void gather_1(const Job<float>& job) { gather<1>(job); }
+TALLSKETCH_VECTOR_CLONES void gather_2(const Job<float>& job) { gather<2>(job); }
+TALLSKETCH_VECTOR_CLONES void gather_1(const Job<double>& job) { gather<1>(job); }
+TALLSKETCH_VECTOR_CLONES void gather_2(const Job<double>& job) { gather<2>(job); }
+TALLSKETCH_VECTOR_CLONES void scatter_1(const Job<float>& job) { scatter<1>(job); }
+TALLSKETCH_VECTOR_CLONES void scatter_2(const Job<float>& job) { scatter<2>(job); }
+TALLSKETCH_VECTOR_CLONES void scatter_1(const Job<double>& job) { scatter<1>(job); }
+TALLSKETCH_VECTOR_CLONES void scatter_2(const Job<double>& job) { scatter<2>(job); }
 
-void run(const Job& job, std::int64_t registers) {
-  using Kernel = void (*)(const Job&);
-  constexpr Kernel kGather[kGatherStrip / kLane] = {gather_1, gather_2};
-  constexpr Kernel kScatter[] = {scatter_1, scatter_2};
+template <class T>
+void run(const Job<T>& job, std::int64_t registers) {
+  using Kernel = void (*)(const Job<T>&);
+  constexpr Kernel kGather[kStripRegisters] = {gather_1, gather_2};
+  constexpr Kernel kScatter[kStripRegisters] = {scatter_1, scatter_2};
   (job.gathered > 0 ? kGather : kScatter)[registers - 1](job);
 }
 
-/// Copies columns [column, column + columns) of a slab's rows to FP32, and pads with zeros.
+/// Copies columns [column, column + columns) of a slab's rows to the accumulators' type, and pads with zeros.
 /// to  out (rows, padded)
-TALLSKETCH_VECTOR_CLONES
-void pack_rows(const SlabView& slab, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns,
-               std::int64_t padded, float* to) {
+template <class T>
+inline __attribute__((always_inline)) void pack(const SlabView& slab, std::int64_t row, std::int64_t rows,
+                                                std::int64_t column, std::int64_t columns, std::int64_t padded, T* to) {
+  using Lanes = typename Register<T>::Lanes;
   for (std::int64_t k = 0; k < rows; ++k, to += padded) {
     const std::int64_t at = (row + k) * slab.pitch + column;
-    if (columns < padded) *reinterpret_cast<Lanes*>(to + padded - kLane) = Lanes{};
-    if (slab.type == ElementType::kFloat32) {
-      const float* from = static_cast<const float*>(slab.data) + at;
+    if (columns < padded) *reinterpret_cast<Lanes*>(to + padded - kLane<T>) = Lanes{};
+    if (slab.type == kElementType<T>) {
+      const T* from = static_cast<const T*>(slab.data) + at;
       std::int64_t j = 0;
-      for (; j + kLane <= columns; j += kLane) {
+      for (; j + kLane<T> <= columns; j += kLane<T>) {
         *reinterpret_cast<Lanes*>(to + j) = *reinterpret_cast<const Lanes*>(from + j);
       }
       for (; j < columns; ++j) to[j] = from[j];
+    } else if (slab.type == ElementType::kFloat32) {
+      const float* from = static_cast<const float*>(slab.data) + at;
+      for (std::int64_t j = 0; j < columns; ++j) to[j] = static_cast<T>(from[j]);
     } else if (slab.type == ElementType::kFloat64) {
       const double* from = static_cast<const double*>(slab.data) + at;
-      for (std::int64_t j = 0; j < columns; ++j) to[j] = static_cast<float>(from[j]);
+      for (std::int64_t j = 0; j < columns; ++j) to[j] = static_cast<T>(from[j]);
     } else if (slab.type == ElementType::kFloat16) {
       const std::uint16_t* from = static_cast<const std::uint16_t*>(slab.data) + at;
       for (std::int64_t j = 0; j < columns; ++j) to[j] = half_to_float(from[j]);
@@ -212,6 +251,17 @@ void pack_rows(const SlabView& slab, std::int64_t row, std::int64_t rows, std::i
       for (std::int64_t j = 0; j < columns; ++j) to[j] = bfloat16_to_float(from[j]);
     }
   }
+}
+
+TALLSKETCH_VECTOR_CLONES
+void pack_rows(const SlabView& slab, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns,
+               std::int64_t padded, float* to) {
+  pack(slab, row, rows, column, columns, padded, to);
+}
+TALLSKETCH_VECTOR_CLONES
+void pack_rows(const SlabView& slab, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns,
+               std::int64_t padded, double* to) {
+  pack(slab, row, rows, column, columns, padded, to);
 }
 
 /// The part of a batch that a chunk holds.
@@ -245,7 +295,7 @@ Strip make_strip(const SketchSpec& spec, const Layout& l, const SlabView& a, con
   const SlabView& slab = in_a ? a : b;
   const std::int64_t column = (in_a ? index : index - l.strips_a) * l.strip;
   const std::int64_t columns = std::min(l.strip, slab.cols - column);
-  return {&slab, column, columns, round_up(columns, kLane), spec.d * ((in_a ? 0 : l.padded_a) + column)};
+  return {&slab, column, columns, round_up(columns, l.lane), spec.d * ((in_a ? 0 : l.padded_a) + column)};
 }
 
 Ahead make_ahead(const Strip& strip, const Piece& piece) {
@@ -269,29 +319,31 @@ void fill_table(const SketchSpec& spec, const Layout& l, const Piece& piece, std
 }
 
 /// Adds one strip of one batch to its accumulators.
+template <class T>
 void add_strip(const SketchSpec& spec, const Layout& l, const Strip& strip, const Piece& piece,
-               const std::uint32_t* entries, float* tile, const Ahead& ahead, float* sums) {
+               const std::uint32_t* entries, T* tile, const Ahead& ahead, T* sums) {
   const SlabView& slab = *strip.slab;
   const std::int64_t padded = strip.padded;
-  Job job{tile, padded, piece.lo, piece.hi, entries, l.batch_rows, spec.zeta, l.gathered, spec.d, sums, ahead};
+  Job<T> job{tile, padded, piece.lo, piece.hi, entries, l.batch_rows, spec.zeta, l.gathered, spec.d, sums, ahead};
   const bool complete = l.gathered == 0 || (piece.lo == 0 && piece.hi == l.batch_rows);
-  if (slab.type == ElementType::kFloat32 && strip.columns == padded && complete) {
-    job.rows = static_cast<const float*>(slab.data) + piece.first_slab * slab.pitch + strip.column;
+  if (slab.type == kElementType<T> && strip.columns == padded && complete) {
+    job.rows = static_cast<const T*>(slab.data) + piece.first_slab * slab.pitch + strip.column;
     job.pitch = slab.pitch;
   } else {
     pack_rows(slab, piece.first_slab + piece.lo, piece.hi - piece.lo, strip.column, strip.columns, padded,
               tile + piece.lo * padded);
     if (l.gathered > 0) {  // absent rows are zero rows, so that every sketch row still has its number of entries
-      std::fill(tile, tile + piece.lo * padded, 0.0F);
-      std::fill(tile + piece.hi * padded, tile + l.batch_rows * padded, 0.0F);
+      std::fill(tile, tile + piece.lo * padded, T{0});
+      std::fill(tile + piece.hi * padded, tile + l.batch_rows * padded, T{0});
     }
   }
-  run(job, padded / kLane);
+  run(job, padded / kLane<T>);
 }
 
 /// Adds strips [first, last) of the rows of one segment: visit by visit, strip by strip, batch by batch.
+template <class T>
 void add_segment(const SketchSpec& spec, const Layout& l, const SlabView& a, const SlabView& b, std::int64_t segment,
-                 std::int64_t first, std::int64_t last, const Worker& worker, float* sums) {
+                 std::int64_t first, std::int64_t last, const Worker<T>& worker, T* sums) {
   const std::int64_t end = (a.first_row + a.rows + l.batch_rows - 1) / l.batch_rows;
   const std::int64_t table = spec.zeta * l.batch_rows;
   std::int64_t batch = next_batch(l, segment, a.first_row / l.batch_rows);
@@ -316,9 +368,45 @@ void add_segment(const SketchSpec& spec, const Layout& l, const SlabView& a, con
   }
 }
 
-TALLSKETCH_VECTOR_CLONES
-void add_to(float* to, const float* from, std::int64_t count) {
+TALLSKETCH_VECTOR_CLONES void add_to(float* to, const float* from, std::int64_t count) {
   for (std::int64_t k = 0; k < count; ++k) to[k] += from[k];
+}
+TALLSKETCH_VECTOR_CLONES void add_to(double* to, const double* from, std::int64_t count) {
+  for (std::int64_t k = 0; k < count; ++k) to[k] += from[k];
+}
+
+template <class T>
+void add_rows(const SketchSpec& spec, const SlabView& a, const SlabView& b, const SketchWorkspace& workspace) {
+  const Layout l = make_layout(spec, workspace.n, workspace.r, workspace.threads);
+  auto* sums = static_cast<T*>(workspace.data);
+#pragma omp parallel for schedule(dynamic) num_threads(workspace.threads)
+  for (std::int64_t task = 0; task < l.segments * l.parts; ++task) {
+    const std::int64_t segment = task / l.parts;
+    const std::int64_t part = task % l.parts;
+    add_segment(spec, l, a, b, segment, l.strips * part / l.parts, l.strips * (part + 1) / l.parts,
+                make_worker<T>(l, workspace, omp_get_thread_num()), sums + segment * (l.accumulator_bytes / l.size));
+  }
+}
+
+template <class T>
+void sum_segments(const SketchSpec& spec, const SketchWorkspace& workspace, const SketchView<T>& out) {
+  assert(sizeof(T) == static_cast<std::size_t>(sketch_element_size(spec.precision)));
+  assert(out.rows == spec.d && out.cols == workspace.n + workspace.r && out.pitch >= out.cols);
+  const Layout l = make_layout(spec, workspace.n, workspace.r, workspace.threads);
+  auto* sums = static_cast<T*>(workspace.data);
+  const std::int64_t count = l.accumulator_bytes / l.size;
+  const SlabView a{nullptr, 0, workspace.n, workspace.n, kElementType<T>, 0};
+  const SlabView b{nullptr, 0, workspace.r, workspace.r, kElementType<T>, 0};
+#pragma omp parallel for num_threads(workspace.threads)
+  for (std::int64_t k = 0; k < spec.d; ++k) {
+    for (std::int64_t s = 0; s < l.strips; ++s) {
+      const Strip strip = make_strip(spec, l, a, b, s);
+      T* from = sums + strip.sums + k * strip.padded;
+      for (std::int64_t g = 1; g < l.segments; ++g) add_to(from, from + g * count, strip.padded);
+      std::memcpy(out.data + k * out.pitch + (s < l.strips_a ? 0 : workspace.n) + strip.column, from,
+                  static_cast<std::size_t>(strip.columns) * sizeof(T));
+    }
+  }
 }
 
 }  // namespace
@@ -339,34 +427,19 @@ void sketch_add(const SketchSpec& spec, const SlabView& a, const SlabView& b, Sk
   assert(a.cols == workspace.n);
   assert(workspace.r == 0 || (b.cols == workspace.r && b.rows == a.rows && b.first_row == a.first_row));
   if (a.rows == 0) return;
-  const Layout l = make_layout(spec, workspace.n, workspace.r, workspace.threads);
-  auto* sums = static_cast<float*>(workspace.data);
-#pragma omp parallel for schedule(dynamic) num_threads(workspace.threads)
-  for (std::int64_t task = 0; task < l.segments * l.parts; ++task) {
-    const std::int64_t segment = task / l.parts;
-    const std::int64_t part = task % l.parts;
-    add_segment(spec, l, a, b, segment, l.strips * part / l.parts, l.strips * (part + 1) / l.parts,
-                make_worker(l, workspace, omp_get_thread_num()), sums + segment * (l.accumulator_bytes / 4));
+  if (spec.precision == SketchPrecision::kFp64) {
+    add_rows<double>(spec, a, b, workspace);
+  } else {
+    add_rows<float>(spec, a, b, workspace);
   }
 }
 
 void sketch_end(const SketchSpec& spec, SketchWorkspace workspace, SketchView<float> out) {
-  assert(out.rows == spec.d && out.cols == workspace.n + workspace.r && out.pitch >= out.cols);
-  const Layout l = make_layout(spec, workspace.n, workspace.r, workspace.threads);
-  auto* sums = static_cast<float*>(workspace.data);
-  const std::int64_t count = l.accumulator_bytes / 4;
-  const SlabView a{nullptr, 0, workspace.n, workspace.n, ElementType::kFloat32, 0};
-  const SlabView b{nullptr, 0, workspace.r, workspace.r, ElementType::kFloat32, 0};
-#pragma omp parallel for num_threads(workspace.threads)
-  for (std::int64_t k = 0; k < spec.d; ++k) {
-    for (std::int64_t s = 0; s < l.strips; ++s) {
-      const Strip strip = make_strip(spec, l, a, b, s);
-      float* from = sums + strip.sums + k * strip.padded;
-      for (std::int64_t g = 1; g < l.segments; ++g) add_to(from, from + g * count, strip.padded);
-      std::memcpy(out.data + k * out.pitch + (s < l.strips_a ? 0 : workspace.n) + strip.column, from,
-                  static_cast<std::size_t>(strip.columns) * sizeof(float));
-    }
-  }
+  sum_segments(spec, workspace, out);
+}
+
+void sketch_end(const SketchSpec& spec, SketchWorkspace workspace, SketchView<double> out) {
+  sum_segments(spec, workspace, out);
 }
 
 }  // namespace tallsketch::host

@@ -17,6 +17,11 @@ enum class InputBlocks : std::int32_t { kInterleaved = 0, kContiguous = 1 };
 /// Number format of the sketch of A while it is accumulated. The sketch of b is never below FP32.
 enum class SketchPrecision : std::int32_t { kFp32 = 0, kFp16 = 1, kBf16 = 2, kFp64 = 3 };
 
+/// Bytes of an element of the finished sketch S [A | b]: what was accumulated below FP32 is widened to it.
+constexpr std::int64_t sketch_element_size(SketchPrecision precision) {
+  return precision == SketchPrecision::kFp64 ? 8 : 4;
+}
+
 /// Whether contributions and sums are 16-bit numbers.
 constexpr bool is_half(SketchPrecision precision) {
   return precision == SketchPrecision::kFp16 || precision == SketchPrecision::kBf16;

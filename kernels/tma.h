@@ -1,13 +1,11 @@
 // The few PTX instructions of the strip engine, by name: mbarriers, bulk copies, tensor copies, cluster barriers.
-// Device only; included by strip_engine.cu. Source: PTX ISA 8.0, sections mbarrier, cp.async.bulk, barrier.cluster.
+// Device only; included by strip_engine.cu and entry_table.cu.
+// Source: PTX ISA 8.0, sections mbarrier, cp.async.bulk, barrier.cluster.
 #pragma once
 
 #include <cstdint>
 
 #include <cuda.h>
-
-// Compiled for compute capability 9.0 and above only.
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 
 namespace tallsketch::cuda {
 
@@ -15,6 +13,13 @@ namespace tallsketch::cuda {
 __device__ inline std::uint32_t shared_address(const void* p) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
 }
+
+}  // namespace tallsketch::cuda
+
+// Compiled for compute capability 9.0 and above only.
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+
+namespace tallsketch::cuda {
 
 __device__ inline void barrier_init(std::uint32_t barrier, unsigned arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));

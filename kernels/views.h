@@ -11,6 +11,12 @@ constexpr std::int64_t element_size(ElementType type) {
   return type == ElementType::kFloat64 ? 8 : type == ElementType::kFloat32 ? 4 : 2;
 }
 
+/// The ElementType of float and double.
+template <class T>
+inline constexpr ElementType kElementType = ElementType::kFloat32;
+template <>
+inline constexpr ElementType kElementType<double> = ElementType::kFloat64;
+
 /// Consecutive global rows of a matrix: element (k, j) at data[k * pitch + j] is row first_row + k, column j.
 struct SlabView {
   const void* data = nullptr;

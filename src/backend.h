@@ -12,6 +12,7 @@
 #include "src/phase_timer.h"
 #include "src/plan.h"
 #include "src/row_range.h"
+#include "src/sketch_range.h"
 #include "src/sketch_timing.h"
 #include "src/triangular_factor.h"
 
@@ -36,24 +37,17 @@ struct SketchJob {
   ReducePrecision reduce = ReducePrecision::kFp32;
 };
 
-/// A sketch that is not finite, or has a column of next to nothing, makes the solver look at the data again.
-struct SketchRange {
-  bool finite = true;
-  bool tiny_column = false;  // some column's largest magnitude is below kTinyColumn
-};
-/// Sums below this may have lost digits to FP32's underflow (2^-126) on the way.
-inline constexpr float kTinyColumn = 0x1p-100F;
-
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual const char* name() const = 0;         // "host", "cuda"
   virtual std::string device() const = 0;       // for the log: "2 threads", "NVIDIA H200 #0"
   virtual std::string device_uuid() const = 0;  // empty on the host
-  /// What the plan has to know of this rank: free memory, buffers, padding, scratch. chunk_rows is the caller's.
-  virtual PlanLimits plan_limits(const SketchSpec& spec, const ProblemShape& shape) const = 0;
+  /// What the plan has to know of this rank: free memory, buffers, padding, scratch. chunk_rows is the caller's. Gives up
+  /// an earlier job, whose memory counts as free.
+  virtual PlanLimits plan_limits(const SketchSpec& spec, const ProblemShape& shape) = 0;
 
-  /// Allocates for the job and clears the sketch. Errors: kMemory.
+  /// Allocates for the job and clears the sketch; gives up an earlier job and its memory. Errors: kMemory.
   virtual void begin(const SketchJob& job) = 0;
   /// A buffer of plan.chunk_rows rows that the caller may fill now; waits until it is free.
   virtual ChunkBuffer& next_buffer() = 0;
@@ -69,10 +63,10 @@ class Backend {
   virtual RoundingLosses losses() { return {}; }
   /// What the reduced sketch says of the range of the data. Local.
   virtual SketchRange sketch_range() = 0;
-  /// QR of the sketch, columns scaled by powers of two. Called on rank 0 alone.
+  /// QR of the sketch in its own precision, columns scaled by powers of two. Called on rank 0 alone.
   virtual TriangularFactor factor() = 0;
-  /// Copy of the reduced, unscaled sketch on the host: (d, n + r) row-major. For tests and sketch files.
-  virtual std::vector<float> sketch_copy() = 0;
+  /// Copy of the reduced, unscaled sketch on the host: (d, n + r) row-major, exact. For tests and sketch files.
+  virtual std::vector<double> sketch_copy() = 0;
   /// Times the sketch of a made-up problem beside a read-only pass over A. Needs no begin. For benchmarks.
   /// Errors: kUsage where this backend does not do the case.
   virtual SketchTiming time_sketch(const SketchCase& timed, int repeats) = 0;

@@ -117,6 +117,11 @@ void Communicator::sum(float* data, std::int64_t count) const {
   all_reduce(data, count, MPI_FLOAT, MPI_SUM, comm_);
 }
 
+void Communicator::sum(double* data, std::int64_t count) const {
+  require_equal_counts(count, comm_);
+  all_reduce(data, count, MPI_DOUBLE, MPI_SUM, comm_);
+}
+
 void Communicator::sum_halves(std::uint16_t* data, std::int64_t count) const {
   require_equal_counts(count, comm_);
   constexpr int kCommutes = 1;
@@ -126,13 +131,12 @@ void Communicator::sum_halves(std::uint16_t* data, std::int64_t count) const {
   check_mpi(MPI_Op_free(&add), "MPI_Op_free");
 }
 
-void Communicator::sum(double* data, std::int64_t count) const { all_reduce(data, count, MPI_DOUBLE, MPI_SUM, comm_); }
-
 void Communicator::sum(std::int64_t* data, std::int64_t count) const {
   all_reduce(data, count, MPI_INT64_T, MPI_SUM, comm_);
 }
 
 void Communicator::max(float* data, std::int64_t count) const { all_reduce(data, count, MPI_FLOAT, MPI_MAX, comm_); }
+void Communicator::max(double* data, std::int64_t count) const { all_reduce(data, count, MPI_DOUBLE, MPI_MAX, comm_); }
 
 std::int64_t Communicator::max(std::int64_t value) const {
   all_reduce(&value, 1, MPI_INT64_T, MPI_MAX, comm_);

@@ -48,7 +48,7 @@ class Communicator {
   MPI_Comm handle() const { return comm_; }
 
   /// Collective: element-wise sum over ranks, in place. Same bits on every rank and in every run at fixed ranks.
-  /// Limits: any count; sent in blocks of 2^27 elements, because MPI counts are 32-bit. FP32 counts are compared first.
+  /// Limits: any count; sent in blocks of 2^27 elements, because MPI counts are 32-bit. Counts of reals are compared first.
   void sum(float* data, std::int64_t count) const;
   void sum(double* data, std::int64_t count) const;
   void sum(std::int64_t* data, std::int64_t count) const;
@@ -57,6 +57,7 @@ class Communicator {
   void sum_halves(std::uint16_t* data, std::int64_t count) const;
   /// Collective: element-wise maximum over ranks, in place.
   void max(float* data, std::int64_t count) const;
+  void max(double* data, std::int64_t count) const;
   std::int64_t max(std::int64_t value) const;
   std::int64_t min(std::int64_t value) const;
   double sum(double value) const;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
@@ -40,17 +41,36 @@ std::string uuid_text(const cudaDeviceProp& properties) {
   return text;
 }
 
-/// One chunk on its way: pinned rows, the same rows raw on the device, and when each step was done.
+/// How the rows of a job lie on the device, where they are sketched.
+struct DeviceRows {
+  ElementType a = ElementType::kFloat32;
+  std::int64_t pitch = 0;  // of A; even below FP64, so that pairs are aligned
+  ElementType b = ElementType::kFloat32;
+  std::int64_t a_row_bytes() const { return pitch * element_size(a); }
+};
+
+/// Rows of A and b on the device.
+struct RowBuffers {
+  DeviceBuffer<std::byte> a, b;
+};
+
+/// One chunk on its way: pinned rows, the same rows on the device, and when each step was done.
 struct Lane {
   ChunkBuffer chunk;
   PinnedBuffer pinned_a, pinned_b;
-  DeviceBuffer<std::byte> raw_a;
-  DeviceBuffer<double> raw_b;
-  DeviceBuffer<std::byte> a;  // padded, of the device's type, unless the slab is resident; b likewise
-  DeviceBuffer<float> b;
+  RowBuffers raw;   // as stored, unless they are sketched so
+  RowBuffers rows;  // as they are sketched, unless the slab is resident
   CudaEvent start, uploaded, sketched;
   bool busy = false;
 };
+
+template <class T>
+std::vector<T> copy_of(const DeviceBuffer<T>& device, const CudaStream& stream) {
+  std::vector<T> host(static_cast<std::size_t>(device.count()));
+  check(cudaMemcpyAsync(host.data(), device.data(), device.bytes(), cudaMemcpyDeviceToHost, stream.get()));
+  stream.synchronize();
+  return host;
+}
 
 class CudaBackend final : public Backend {
  public:
@@ -63,7 +83,7 @@ class CudaBackend final : public Backend {
   const char* name() const override { return "cuda"; }
   std::string device() const override { return fmt::format("{} #{}", properties_.name, device_); }
   std::string device_uuid() const override { return uuid_text(properties_); }
-  PlanLimits plan_limits(const SketchSpec& spec, const ProblemShape& shape) const override;
+  PlanLimits plan_limits(const SketchSpec& spec, const ProblemShape& shape) override;
   /// Collective: starts NCCL.
   void connect(double timeout) { nccl_ = std::make_unique<NcclReduce>(comm_, timeout); }
   /// The device's free memory is divided by this.
@@ -78,25 +98,58 @@ class CudaBackend final : public Backend {
   RoundingLosses losses() override { return half_ ? half_->losses(*stream_) : RoundingLosses{}; }
   SketchRange sketch_range() override;
   TriangularFactor factor() override;
-  std::vector<float> sketch_copy() override;
+  std::vector<double> sketch_copy() override;
   SketchTiming time_sketch(const SketchCase& timed, int repeats) override { return time_cuda_sketch(timed, repeats); }
 
  private:
-  bool may_use_strip() const { return kernel_ == KernelChoice::kAuto || kernel_ == KernelChoice::kStrip; }
+  bool uses_strip(const SketchSpec& spec, std::int64_t n) const {
+    return (kernel_ == KernelChoice::kAuto || kernel_ == KernelChoice::kStrip) && StripSketcher::serves(spec, n);
+  }
+  DeviceRows device_rows(const SketchSpec& spec, const ProblemShape& shape) const;
+  bool fp64() const { return job_.spec.precision == SketchPrecision::kFp64; }
+  /// FP64 sketches read rows as they are stored; all others read them padded, in FP32 or as the strip engine likes.
+  bool as_stored() const { return fp64(); }
   bool resident() const { return job_.plan.residency == Residency::kDevice; }
-  SketchView<float> sketch_of_a() const { return {sketch_.data(), job_.spec.d, job_.shape.n, cols()}; }
-  SketchView<float> sketch_of_b() const { return {sketch_.data() + job_.shape.n, job_.spec.d, job_.shape.r, cols()}; }
-  SketchView<float> whole_sketch() const { return {sketch_.data(), job_.spec.d, cols(), cols()}; }
   std::int64_t cols() const { return job_.shape.n + job_.shape.r; }
 
-  bool uses_strip(const SketchSpec& spec, std::int64_t n) const {
-    return kernel_ != KernelChoice::kScatter && StripSketcher::serves(spec, n);
+  SlabView a_view(const std::byte* data, RowRange rows) const {
+    return {data, rows.size(), job_.shape.n, layout_.pitch, layout_.a, rows.begin};
   }
-  ElementType device_type(const SketchSpec& spec, const ProblemShape& shape) const;
-  DeviceBuffer<std::byte> make_rows(std::int64_t rows) const;
+  SlabView b_view(const std::byte* data, RowRange rows) const {
+    return {data, rows.size(), job_.shape.r, job_.shape.r, layout_.b, rows.begin};
+  }
+  /// Columns [first, first + count) of the sketch; T is the type that the precision asks for.
+  template <class T>
+  SketchView<T> sketch_columns(std::int64_t first, std::int64_t count) const {
+    return {std::get<DeviceBuffer<T>>(sketch_).data() + first, job_.spec.d, count, cols()};
+  }
+  template <class T = float>
+  SketchView<T> sketch_of_a() const {
+    return sketch_columns<T>(0, job_.shape.n);
+  }
+  template <class T = float>
+  SketchView<T> sketch_of_b() const {
+    return sketch_columns<T>(job_.shape.n, job_.shape.r);
+  }
+  /// Calls f with the view of the whole sketch, of either type.
+  template <class F>
+  auto visit_sketch(F&& f) const {
+    return std::visit([&]<class T>(const DeviceBuffer<T>&) { return f(sketch_columns<T>(0, cols())); }, sketch_);
+  }
+
+  void release();
+  RowBuffers make_rows(std::int64_t rows) const;
+  void make_lane(Lane& lane) const;
+  void clear_sketch();
   void finish(Lane& lane);
-  void place(const Lane& lane, std::int64_t rows, std::byte* a);
+  void place(const Lane& lane, std::byte* a, std::byte* b);
   void add_rows(const SlabView& a, const SlabView& b);
+  void add_rows_of_a(const SlabView& a);
+  bool reduces_halves() const { return job_.reduce == ReducePrecision::kFp16; }
+  void sum_by_nccl(const DeviceBuffer<float>& sketch);
+  void sum_by_nccl(const DeviceBuffer<double>& sketch);
+  void sum_by_mpi(std::vector<float>& sketch) const;
+  void sum_by_mpi(std::vector<double>& sketch) const;
 
   const Communicator& comm_;
   PhaseTimer& timer_;
@@ -108,23 +161,26 @@ class CudaBackend final : public Backend {
   std::unique_ptr<CudaStream> stream_;
   std::unique_ptr<NcclReduce> nccl_;
   SketchJob job_;
-  ElementType type_ = ElementType::kFloat32;  // of A on the device
-  std::int64_t pitch_ = 0;                    // of A on the device; even, so that pairs are aligned
-  DeviceBuffer<std::byte> slab_a_;
-  DeviceBuffer<float> slab_b_, sketch_;
-  DeviceBuffer<std::uint32_t> entries_;  // scatter
-  std::optional<StripSketcher> strip_;   // the strip engine, where it serves the sketch
-  std::optional<HalfSketcher> half_;     // the sketch of A in 16 bits, where that was asked for
-  std::array<Lane, kBuffers> lanes_;
+  DeviceRows layout_;
+  RowBuffers slab_;                                                 // resident rows
+  std::variant<DeviceBuffer<float>, DeviceBuffer<double>> sketch_;  // (d, n + r), as the precision asks
+  DeviceBuffer<std::uint32_t> entries_;                             // scatter
+  std::optional<StripSketcher> strip_;                              // the strip engine, where it serves the sketch
+  std::optional<HalfSketcher> half_;                 // the sketch of A in 16 bits, where that was asked for
+  std::optional<std::array<Lane, kBuffers>> lanes_;  // from begin on
   int next_ = 0;
 };
 
-/// The strip engine takes A in half precision as it is stored; everything else on the device is FP32.
-ElementType CudaBackend::device_type(const SketchSpec& spec, const ProblemShape& shape) const {
-  return element_size(shape.a_type) == 2 && uses_strip(spec, shape.n) ? shape.a_type : ElementType::kFloat32;
+/// The strip engine takes A in half precision as it is stored; all else below FP64 is FP32.
+DeviceRows CudaBackend::device_rows(const SketchSpec& spec, const ProblemShape& shape) const {
+  if (spec.precision == SketchPrecision::kFp64) return {shape.a_type, shape.n, ElementType::kFloat64};
+  const bool halves = element_size(shape.a_type) == 2 && uses_strip(spec, shape.n);
+  const ElementType type = halves ? shape.a_type : ElementType::kFloat32;
+  return {type, cuda::device_pitch(shape.n, type), ElementType::kFloat32};
 }
 
-PlanLimits CudaBackend::plan_limits(const SketchSpec& spec, const ProblemShape& shape) const {
+PlanLimits CudaBackend::plan_limits(const SketchSpec& spec, const ProblemShape& shape) {
+  release();  // what an earlier job held is free for this one
   PlanLimits limits;
   std::size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total));
@@ -132,72 +188,88 @@ PlanLimits CudaBackend::plan_limits(const SketchSpec& spec, const ProblemShape& 
                             ? static_cast<std::int64_t>(memory_limit_)
                             : std::max<std::int64_t>(1, static_cast<std::int64_t>(free) / ranks_on_device_ - kReserve);
   limits.chunk_buffers = kBuffers;
-  const ElementType type = device_type(spec, shape);
-  const std::int64_t pitch = cuda::device_pitch(shape.n, type);
-  limits.device_row_bytes = pitch * element_size(type) + shape.r * 4;
+  const DeviceRows layout = device_rows(spec, shape);
+  limits.device_row_bytes = layout.a_row_bytes() + shape.r * element_size(layout.b);
   const bool strip = uses_strip(spec, shape.n);
   limits.scratch_bytes = [=](std::int64_t rows) -> std::int64_t {
-    if (strip) return StripSketcher::bytes(spec, shape.n, shape.r, rows, type);
+    if (strip) return StripSketcher::bytes(spec, shape.n, shape.r, rows, layout.a);
     const std::int64_t half_sketch = is_half(spec.precision) ? HalfSketcher::bytes(spec, shape.n) : 0;
     return kEntryRows * spec.zeta * 4 + half_sketch;
   };
   return limits;
 }
 
-/// Room for rows of A in the device's type and pitch. Zeros, because halves are copied without their padding, which the
+/// Gives all memory of the last job back, before that of the next is asked for.
+void CudaBackend::release() {
+  stream_->synchronize();
+  slab_ = {};
+  sketch_ = {};
+  entries_ = {};
+  strip_.reset();
+  half_.reset();
+  lanes_.reset();
+}
+
+/// Room for rows as they are sketched. Halves become zeros, because they are copied without their padding, which the
 /// engine wants finite.
-DeviceBuffer<std::byte> CudaBackend::make_rows(std::int64_t rows) const {
-  DeviceBuffer<std::byte> room(rows * pitch_ * element_size(type_));
-  if (type_ != ElementType::kFloat32) check(cudaMemsetAsync(room.data(), 0, room.bytes(), stream_->get()));
+RowBuffers CudaBackend::make_rows(std::int64_t rows) const {
+  RowBuffers room{DeviceBuffer<std::byte>(rows * layout_.a_row_bytes()),
+                  DeviceBuffer<std::byte>(rows * job_.shape.r * element_size(layout_.b))};
+  if (element_size(layout_.a) == 2 && !as_stored()) {
+    check(cudaMemsetAsync(room.a.data(), 0, room.a.bytes(), stream_->get()));
+  }
   return room;
 }
 
+void CudaBackend::make_lane(Lane& lane) const {
+  const std::int64_t rows = job_.plan.chunk_rows, a_bytes = rows * job_.shape.a_row_bytes(),
+                     b_bytes = rows * job_.shape.r * element_size(ElementType::kFloat64);
+  lane.pinned_a = PinnedBuffer(a_bytes);
+  lane.pinned_b = PinnedBuffer(b_bytes);
+  if (!as_stored()) lane.raw = {DeviceBuffer<std::byte>(a_bytes), DeviceBuffer<std::byte>(b_bytes)};
+  if (!resident()) lane.rows = make_rows(rows);
+  lane.chunk = {lane.pinned_a.data(), static_cast<double*>(lane.pinned_b.data()), {}};
+}
+
+void CudaBackend::clear_sketch() {
+  const std::int64_t elements = job_.spec.d * cols();
+  if (fp64()) {
+    sketch_ = DeviceBuffer<double>(elements);
+  } else {
+    sketch_ = DeviceBuffer<float>(elements);
+  }
+  std::visit([&](const auto& sketch) { check(cudaMemsetAsync(sketch.data(), 0, sketch.bytes(), stream_->get())); },
+             sketch_);
+}
+
 void CudaBackend::begin(const SketchJob& job) {
+  release();
   job_ = job;
   const ProblemShape& shape = job.shape;
   const bool scales = HalfSketcher::scales(job.spec, job.scaling);
   require(!scales || resident() || job.rows.empty(), ErrorKind::kUsage,
           "--precision fp16 needs A in device memory, because its column scales come first; A does not fit, so use "
           "--precision fp32 (as fast when A is streamed), more GPUs, or --scaling none");
-  type_ = device_type(job.spec, shape);
-  pitch_ = cuda::device_pitch(shape.n, type_);
-  const cudaStream_t stream = stream_->get();
-  if (resident()) {
-    slab_a_ = make_rows(job.rows.size());
-    slab_b_ = DeviceBuffer<float>(job.rows.size() * shape.r);
-  }
-  sketch_ = DeviceBuffer<float>(job.spec.d * cols());
-  check(cudaMemsetAsync(sketch_.data(), 0, sketch_.bytes(), stream));
   const bool strip = uses_strip(job.spec, shape.n);
   require(strip || kernel_ != KernelChoice::kStrip, ErrorKind::kUsage, StripSketcher::kNeeds);
   if (kernel_ == KernelChoice::kFlash) require_flash(job.spec);
-  strip_.reset();
+  layout_ = device_rows(job.spec, shape);
+  if (resident()) slab_ = make_rows(job.rows.size());
+  clear_sketch();
   const std::int64_t most_rows = std::max<std::int64_t>(1, std::min(job.rows.size(), job.plan.chunk_rows));
   if (strip) {
-    strip_.emplace(job.spec, shape.n, shape.r, most_rows, type_);
+    strip_.emplace(job.spec, shape.n, shape.r, most_rows, layout_.a);
   } else {
     const std::int64_t rows = std::min(kEntryRows, scales ? std::max<std::int64_t>(1, job.rows.size()) : most_rows);
     entries_ = DeviceBuffer<std::uint32_t>(rows * job.spec.zeta);
   }
-  half_.reset();
   if (is_half(job.spec.precision)) half_.emplace(job.spec, shape.n, job.scaling, *stream_);
-  const std::int64_t rows = job.plan.chunk_rows;
-  for (Lane& lane : lanes_) {
-    lane.pinned_a = PinnedBuffer(rows * shape.n * element_size(shape.a_type));
-    lane.pinned_b = PinnedBuffer(rows * shape.r * 8);
-    lane.raw_a = DeviceBuffer<std::byte>(rows * shape.n * element_size(shape.a_type));
-    lane.raw_b = DeviceBuffer<double>(rows * shape.r);
-    if (!resident()) {
-      lane.a = make_rows(rows);
-      lane.b = DeviceBuffer<float>(rows * shape.r);
-    }
-    lane.chunk = {lane.pinned_a.data(), static_cast<double*>(lane.pinned_b.data()), {}};
-    lane.busy = false;
-  }
+  lanes_.emplace();
+  for (Lane& lane : *lanes_) make_lane(lane);
 }
 
 ChunkBuffer& CudaBackend::next_buffer() {
-  Lane& lane = lanes_[static_cast<std::size_t>(next_)];
+  Lane& lane = (*lanes_)[static_cast<std::size_t>(next_)];
   next_ = (next_ + 1) % kBuffers;
   finish(lane);
   return lane.chunk;
@@ -212,44 +284,44 @@ void CudaBackend::finish(Lane& lane) {
   lane.busy = false;
 }
 
-/// Brings the lane's raw rows into the device's type and pitch.
-void CudaBackend::place(const Lane& lane, std::int64_t rows, std::byte* a) {
+/// Brings the lane's raw rows into the type and pitch that they are sketched in.
+void CudaBackend::place(const Lane& lane, std::byte* a, std::byte* b) {
   const ProblemShape& shape = job_.shape;
-  if (type_ == ElementType::kFloat32) {
-    check(cuda::convert_to_float({lane.raw_a.data(), rows, shape.n, shape.n, shape.a_type, lane.chunk.rows.begin},
-                                 reinterpret_cast<float*>(a), pitch_, stream_->get()));
+  const RowRange rows = lane.chunk.rows;
+  const cudaStream_t stream = stream_->get();
+  check(cuda::convert_to_float({lane.raw.b.data(), rows.size(), shape.r, shape.r, ElementType::kFloat64, rows.begin},
+                               reinterpret_cast<float*>(b), shape.r, stream));
+  if (layout_.a == ElementType::kFloat32) {
+    check(cuda::convert_to_float({lane.raw.a.data(), rows.size(), shape.n, shape.n, shape.a_type, rows.begin},
+                                 reinterpret_cast<float*>(a), layout_.pitch, stream));
     return;
   }
-  const auto size = static_cast<std::size_t>(element_size(type_));
-  const std::size_t row_bytes = static_cast<std::size_t>(shape.n) * size;
-  check(cudaMemcpy2DAsync(a, static_cast<std::size_t>(pitch_) * size, lane.raw_a.data(), row_bytes, row_bytes,
-                          static_cast<std::size_t>(rows), cudaMemcpyDeviceToDevice, stream_->get()));
+  const auto row_bytes = static_cast<std::size_t>(shape.a_row_bytes());
+  check(cudaMemcpy2DAsync(a, static_cast<std::size_t>(layout_.a_row_bytes()), lane.raw.a.data(), row_bytes, row_bytes,
+                          static_cast<std::size_t>(rows.size()), cudaMemcpyDeviceToDevice, stream));
 }
 
 void CudaBackend::upload(const ChunkBuffer& chunk) {
-  Lane& lane = *std::find_if(lanes_.begin(), lanes_.end(), [&](const Lane& l) { return &l.chunk == &chunk; });
+  Lane& lane = *std::find_if(lanes_->begin(), lanes_->end(), [&](const Lane& l) { return &l.chunk == &chunk; });
   const ProblemShape& shape = job_.shape;
   const cudaStream_t stream = stream_->get();
   const std::int64_t rows = chunk.rows.size();
-  const std::int64_t local = chunk.rows.begin - job_.rows.begin;
-  std::byte* const a = resident() ? slab_a_.data() + local * pitch_ * element_size(type_) : lane.a.data();
-  float* const b = resident() ? slab_b_.data() + local * shape.r : lane.b.data();
+  const std::int64_t local = resident() ? chunk.rows.begin - job_.rows.begin : 0;
+  const RowBuffers& room = resident() ? slab_ : lane.rows;
+  std::byte* const a = room.a.data() + local * layout_.a_row_bytes();
+  std::byte* const b = room.b.data() + local * shape.r * element_size(layout_.b);
 
   lane.start.record(*stream_);
-  const auto a_bytes = static_cast<std::size_t>(rows * shape.n * element_size(shape.a_type));
-  check(cudaMemcpyAsync(lane.raw_a.data(), chunk.a, a_bytes, cudaMemcpyHostToDevice, stream));
-  check(cudaMemcpyAsync(lane.raw_b.data(), chunk.b, static_cast<std::size_t>(rows * shape.r) * 8,
+  check(cudaMemcpyAsync(as_stored() ? a : lane.raw.a.data(), chunk.a,
+                        static_cast<std::size_t>(rows * shape.a_row_bytes()), cudaMemcpyHostToDevice, stream));
+  check(cudaMemcpyAsync(as_stored() ? b : lane.raw.b.data(), chunk.b, static_cast<std::size_t>(rows * shape.r) * 8,
                         cudaMemcpyHostToDevice, stream));
   lane.uploaded.record(*stream_);
-  place(lane, rows, a);
-  check(cuda::convert_to_float({lane.raw_b.data(), rows, shape.r, shape.r, ElementType::kFloat64, chunk.rows.begin}, b,
-                               shape.r, stream));
-  const SlabView a_rows{a, rows, shape.n, pitch_, type_, chunk.rows.begin};
-  const SlabView b_rows{b, rows, shape.r, shape.r, ElementType::kFloat32, chunk.rows.begin};
+  if (!as_stored()) place(lane, a, b);
   if (half_ && half_->scales()) {
-    half_->measure(a_rows, *stream_);
+    half_->measure(a_view(a, chunk.rows), *stream_);
   } else {
-    add_rows(a_rows, b_rows);
+    add_rows(a_view(a, chunk.rows), b_view(b, chunk.rows));
   }
   lane.sketched.record(*stream_);
   lane.busy = true;
@@ -264,16 +336,28 @@ void CudaBackend::add_rows(const SlabView& a, const SlabView& b) {
   const cudaStream_t stream = stream_->get();
   for (std::int64_t done = 0; done < a.rows; done += kEntryRows) {
     const std::int64_t rows = std::min(kEntryRows, a.rows - done);
-    const SlabView a_part = rows_of(a, done, rows), b_part = rows_of(b, done, rows);
+    const SlabView b_part = rows_of(b, done, rows);
     check(cuda::fill_entries(job_.spec, a.first_row + done, rows, entries_.data(), stream));
-    if (half_) {
-      half_->add(a_part, entries_.data(), *stream_);
-    } else if (kernel_ == KernelChoice::kFlash) {
-      check(cuda::flash_fp32(job_.spec, a_part, entries_.data(), sketch_of_a(), stream));
+    add_rows_of_a(rows_of(a, done, rows));
+    if (fp64()) {
+      check(cuda::scatter_fp64(job_.spec, b_part, entries_.data(), sketch_of_b<double>(), stream));
     } else {
-      check(cuda::scatter_fp32(job_.spec, a_part, entries_.data(), sketch_of_a(), stream));
+      check(cuda::scatter_fp32_narrow(job_.spec, b_part, entries_.data(), sketch_of_b(), stream));
     }
-    check(cuda::scatter_fp32_narrow(job_.spec, b_part, entries_.data(), sketch_of_b(), stream));
+  }
+}
+
+/// Adds S a, by the entries of these rows.
+void CudaBackend::add_rows_of_a(const SlabView& a) {
+  const cudaStream_t stream = stream_->get();
+  if (fp64()) {
+    check(cuda::scatter_fp64(job_.spec, a, entries_.data(), sketch_of_a<double>(), stream));
+  } else if (half_) {
+    half_->add(a, entries_.data(), *stream_);
+  } else if (kernel_ == KernelChoice::kFlash) {
+    check(cuda::flash_fp32(job_.spec, a, entries_.data(), sketch_of_a(), stream));
+  } else {
+    check(cuda::scatter_fp32(job_.spec, a, entries_.data(), sketch_of_a(), stream));
   }
 }
 
@@ -282,68 +366,86 @@ void CudaBackend::exchange() {
 }
 
 void CudaBackend::sketch() {
-  for (Lane& lane : lanes_) finish(lane);
+  for (Lane& lane : *lanes_) finish(lane);
   if (half_) {
-    lanes_[0].uploaded.record(*stream_);
-    const ProblemShape& shape = job_.shape;
-    if (half_->scales()) {
-      add_rows({slab_a_.data(), job_.rows.size(), shape.n, pitch_, type_, job_.rows.begin},
-               {slab_b_.data(), job_.rows.size(), shape.r, shape.r, ElementType::kFloat32, job_.rows.begin});
-    }
+    Lane& lane = lanes_->front();
+    lane.uploaded.record(*stream_);
+    if (half_->scales()) add_rows(a_view(slab_.a.data(), job_.rows), b_view(slab_.b.data(), job_.rows));
     half_->finish(sketch_of_a(), *stream_);
-    lanes_[0].sketched.record(*stream_);
+    lane.sketched.record(*stream_);
     stream_->synchronize();
-    timer_.add(Phase::kSketch, lanes_[0].sketched.seconds_since(lanes_[0].uploaded));
+    timer_.add(Phase::kSketch, lane.sketched.seconds_since(lane.uploaded));
   }
   stream_->synchronize();
 }
 
+void CudaBackend::sum_by_nccl(const DeviceBuffer<float>& sketch) {
+  if (reduces_halves()) {
+    sum_in_halves_on_device(*nccl_, comm_, sketch_columns<float>(0, cols()), job_.shape.n, *stream_);
+  } else {
+    nccl_->sum(sketch.data(), sketch.count(), stream_->get());
+  }
+}
+void CudaBackend::sum_by_nccl(const DeviceBuffer<double>& sketch) {
+  nccl_->sum(sketch.data(), sketch.count(), stream_->get());
+}
+
+void CudaBackend::sum_by_mpi(std::vector<float>& sketch) const {
+  if (reduces_halves()) {
+    sum_in_halves(comm_, sketch, job_.spec.d, job_.shape.n, job_.shape.r);
+  } else {
+    comm_.sum(sketch.data(), static_cast<std::int64_t>(sketch.size()));
+  }
+}
+void CudaBackend::sum_by_mpi(std::vector<double>& sketch) const {
+  comm_.sum(sketch.data(), static_cast<std::int64_t>(sketch.size()));
+}
+
 void CudaBackend::reduce() {
-  timer_.time(Phase::kReduce, [&] {
-    const bool halves = job_.reduce == ReducePrecision::kFp16;
-    if (nccl_ && halves) {
-      sum_in_halves_on_device(*nccl_, comm_, whole_sketch(), job_.shape.n, *stream_);
-      return;
-    }
-    if (nccl_) {
-      nccl_->sum(sketch_.data(), sketch_.count(), stream_->get());
-      return;
-    }
-    if (comm_.size() == 1) return;
-    std::vector<float> host;
-    comm_.together([&] { host = sketch_copy(); });
-    if (halves) {
-      sum_in_halves(comm_, host, job_.spec.d, job_.shape.n, job_.shape.r);
-    } else {
-      comm_.sum(host.data(), static_cast<std::int64_t>(host.size()));
-    }
+  const auto by_nccl = [&](const auto& sketch) { sum_by_nccl(sketch); };
+  const auto by_mpi = [&]<class T>(const DeviceBuffer<T>& sketch) {
+    std::vector<T> host;
+    comm_.together([&] { host = copy_of(sketch, *stream_); });
+    sum_by_mpi(host);
     comm_.together([&] {
-      check(cudaMemcpyAsync(sketch_.data(), host.data(), sketch_.bytes(), cudaMemcpyHostToDevice, stream_->get()));
+      check(cudaMemcpyAsync(sketch.data(), host.data(), sketch.bytes(), cudaMemcpyHostToDevice, stream_->get()));
       stream_->synchronize();
     });
+  };
+  timer_.time(Phase::kReduce, [&] {
+    if (nccl_) {
+      std::visit(by_nccl, sketch_);
+    } else if (comm_.size() > 1) {
+      std::visit(by_mpi, sketch_);
+    }
   });
 }
 
 SketchRange CudaBackend::sketch_range() {
-  DeviceBuffer<unsigned long long> count(1);
-  unsigned long long found = 0;
-  check(cudaMemsetAsync(count.data(), 0, count.bytes(), stream_->get()));
-  check(cuda::count_non_finite(whole_sketch(), count.data(), stream_->get()));
-  check(cudaMemcpyAsync(&found, count.data(), sizeof found, cudaMemcpyDeviceToHost, stream_->get()));
-  const std::vector<float> largest = column_maxima_on_device(whole_sketch(), *stream_);  // waits for the copy too
-  return {found == 0, std::any_of(largest.begin(), largest.end(), [](float value) { return value < kTinyColumn; })};
+  return visit_sketch([&](const auto& sketch) {
+    DeviceBuffer<unsigned long long> count(1);
+    unsigned long long found = 0;
+    check(cudaMemsetAsync(count.data(), 0, count.bytes(), stream_->get()));
+    check(cuda::count_non_finite(sketch, count.data(), stream_->get()));
+    check(cudaMemcpyAsync(&found, count.data(), sizeof found, cudaMemcpyDeviceToHost, stream_->get()));
+    const std::vector<double> largest = column_maxima_on_device(sketch, *stream_);  // waits for the copy too
+    return judge_range(largest, found == 0, job_.spec.precision);
+  });
 }
 
 TriangularFactor CudaBackend::factor() {
-  return qr_of_sketch_on_device(whole_sketch(), job_.shape.n, job_.shape.r, 1 / std::sqrt(double(job_.spec.zeta)),
-                                *stream_);
+  const double scale = 1 / std::sqrt(double(job_.spec.zeta));
+  return visit_sketch(
+      [&](const auto& sketch) { return qr_of_sketch_on_device(sketch, job_.shape.n, job_.shape.r, scale, *stream_); });
 }
 
-std::vector<float> CudaBackend::sketch_copy() {
-  std::vector<float> host(static_cast<std::size_t>(sketch_.count()));
-  check(cudaMemcpyAsync(host.data(), sketch_.data(), sketch_.bytes(), cudaMemcpyDeviceToHost, stream_->get()));
-  stream_->synchronize();
-  return host;
+std::vector<double> CudaBackend::sketch_copy() {
+  return std::visit(
+      [&](const auto& sketch) {
+        const auto host = copy_of(sketch, *stream_);
+        return std::vector<double>(host.begin(), host.end());
+      },
+      sketch_);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ void sum_in_halves_on_device(NcclReduce& nccl, const Communicator& comm, const S
                              std::int64_t n, const CudaStream& stream) {
   const std::int64_t d = sketch.rows, r = sketch.cols - n;
   const SketchView<float> of_a{sketch.data, d, n, sketch.pitch};
-  std::vector<float> largest;
+  std::vector<double> largest;
   comm.together([&] { largest = column_maxima_on_device(of_a, stream); });
   std::vector<double> factor = agree_on_half_factors(comm, largest);
 

@@ -61,6 +61,22 @@ SketchTiming time_scatter(const SketchSpec& spec, const SlabView& slab, const Sl
   });
 }
 
+/// Of A in any type.
+SketchTiming time_scatter_fp64(const SketchSpec& spec, const SlabView& slab, const SlabView& b, int repeats,
+                               const CudaStream& stream) {
+  DeviceBuffer<std::uint32_t> entries(slab.rows * spec.zeta);
+  DeviceBuffer<double> sketch(spec.d * slab.cols), sketch_of_b(spec.d * b.cols);
+  return time_beside_floor(slab, stream, repeats, "scatter", [&](PartsTimer& parts) {
+    parts.time(&Parts::map, [&] { check(cuda::fill_entries(spec, 0, slab.rows, entries.data(), stream.get())); });
+    parts.time(&Parts::clear, [&] { check(cudaMemsetAsync(sketch.data(), 0, sketch.bytes(), stream.get())); });
+    parts.time(&Parts::apply, [&] {
+      check(
+          cuda::scatter_fp64(spec, slab, entries.data(), {sketch.data(), spec.d, slab.cols, slab.cols}, stream.get()));
+      check(cuda::scatter_fp64(spec, b, entries.data(), {sketch_of_b.data(), spec.d, b.cols, b.cols}, stream.get()));
+    });
+  });
+}
+
 SketchTiming time_flash(const SketchSpec& spec, const SlabView& slab, const SlabView& b, int repeats,
                         const CudaStream& stream) {
   require_flash(spec);
@@ -119,8 +135,9 @@ SketchTiming time_cuda_sketch(const SketchCase& timed, int repeats) {
   const bool served = timed.family != BenchFamily::kFlashBlockRow && StripSketcher::serves(spec, n);
   const bool strip = served && (timed.kernel == BenchKernel::kAuto || timed.kernel == BenchKernel::kStrip);
   require(strip || timed.kernel != BenchKernel::kStrip, ErrorKind::kUsage, StripSketcher::kNeeds);
-  require(strip || type == ElementType::kFloat32, ErrorKind::kUsage,
-          "--dtype f2 and bf2 need the strip engine: the other kernels read FP32");
+  const bool fp64 = spec.precision == SketchPrecision::kFp64;
+  require(strip || fp64 || type == ElementType::kFloat32, ErrorKind::kUsage,
+          "--dtype f2 and bf2 need the strip engine or --precision fp64: the other kernels read FP32");
   const std::int64_t pitch = cuda::device_pitch(n, type);
   const CudaStream stream;
   DeviceBuffer<std::byte> a(m * pitch * element_size(type));
@@ -135,6 +152,7 @@ SketchTiming time_cuda_sketch(const SketchCase& timed, int repeats) {
   if (timed.kernel == BenchKernel::kGaussian) return time_gaussian(spec, slab, repeats, stream);
   if (timed.kernel == BenchKernel::kFlash) return time_flash(spec, slab, b_slab, repeats, stream);
   if (timed.family == BenchFamily::kFlashBlockRow) return time_block_row(spec, slab, repeats, stream);
+  if (fp64) return time_scatter_fp64(spec, slab, b_slab, repeats, stream);
   return time_scatter(spec, slab, b_slab, repeats, stream);
 }
 

@@ -15,8 +15,8 @@ namespace tallsketch {
 namespace {
 
 /// S U, unscaled, (d, n + r) row-major on every rank. Collective.
-std::vector<float> sketch_by(Backend& backend, const SketchSpec& spec, ScalingChoice scaling, std::int64_t chunk_rows,
-                             RowSource& basis, const Communicator& comm) {
+std::vector<double> sketch_by(Backend& backend, const SketchSpec& spec, ScalingChoice scaling, std::int64_t chunk_rows,
+                              RowSource& basis, const Communicator& comm) {
   const ProblemShape& shape = basis.shape();
   PlanLimits limits;
   comm.together([&] { limits = backend.plan_limits(spec, shape); });
@@ -36,7 +36,7 @@ std::vector<float> sketch_by(Backend& backend, const SketchSpec& spec, ScalingCh
   backend.exchange();
   comm.together([&] { backend.sketch(); });
   backend.reduce();
-  std::vector<float> sketch;
+  std::vector<double> sketch;
   comm.together([&] { sketch = backend.sketch_copy(); });
   return sketch;
 }
@@ -68,7 +68,7 @@ GeometryResult study_geometry(const SketchOptions& options, int seeds, std::int6
     SketchOptions seeded = options;
     seeded.seed += static_cast<std::uint64_t>(k);
     const SketchSpec spec = make_sketch_spec(shape, seeded);
-    const std::vector<float> sketch = sketch_by(backend, spec, options.scaling, chunk_rows, basis, comm);
+    const std::vector<double> sketch = sketch_by(backend, spec, options.scaling, chunk_rows, basis, comm);
     comm.together([&] {
       if (!comm.is_root()) return;
       const double scale = 1 / std::sqrt(static_cast<double>(spec.zeta));

@@ -9,7 +9,7 @@
 
 namespace tallsketch {
 
-std::vector<int> half_reduce_exponents(const std::vector<float>& largest, int ranks) {
+std::vector<int> half_reduce_exponents(const std::vector<double>& largest, int ranks) {
   // A column's largest element comes below 2^15 / ranks. Sums of so many are then below 2^15, half of what a half holds;
   // the other half is for their roundings.
   constexpr int kTop = 15;
@@ -21,7 +21,7 @@ std::vector<int> half_reduce_exponents(const std::vector<float>& largest, int ra
   return exponent;
 }
 
-std::vector<double> agree_on_half_factors(const Communicator& comm, std::vector<float>& largest) {
+std::vector<double> agree_on_half_factors(const Communicator& comm, std::vector<double>& largest) {
   comm.max(largest.data(), static_cast<std::int64_t>(largest.size()));
   std::vector<double> factor;
   for (const int exponent : half_reduce_exponents(largest, comm.size())) factor.push_back(std::ldexp(1.0, exponent));
@@ -32,7 +32,7 @@ void sum_in_halves(const Communicator& comm, std::vector<float>& sketch, std::in
                    std::int64_t r) {
   if (comm.size() == 1) return;
   const std::int64_t cols = n + r;
-  std::vector<float> largest = column_maxima(sketch, d, cols);
+  std::vector<double> largest = column_maxima(sketch, d, cols);
   largest.resize(static_cast<std::size_t>(n));
   const std::vector<double> factor = agree_on_half_factors(comm, largest);
 

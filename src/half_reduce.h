@@ -11,10 +11,10 @@ class Communicator;
 
 /// Exponents e such that 2^e[j] times column j, rounded to half, sums over `ranks` ranks without overflow.
 /// largest  (n) largest magnitude of each column over all ranks; a column of zeros or not finite gets exponent 0
-std::vector<int> half_reduce_exponents(const std::vector<float>& largest, int ranks);
+std::vector<int> half_reduce_exponents(const std::vector<double>& largest, int ranks);
 
 /// Collective: replaces `largest` by its maximum over ranks and returns 2^e[j] for each column.
-std::vector<double> agree_on_half_factors(const Communicator& comm, std::vector<float>& largest);
+std::vector<double> agree_on_half_factors(const Communicator& comm, std::vector<double>& largest);
 
 /// Collective: sums sketches over ranks, in place; the n columns of A in halves, the r of b in FP32.
 /// sketch  in/out (d, n + r) row-major; nothing changes on one rank

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <variant>
 
 #include <omp.h>
 #include <sched.h>
@@ -33,7 +34,8 @@ class HostBackend final : public Backend {
   const char* name() const override { return "host"; }
   std::string device() const override { return fmt::format("{} thread{}", threads_, threads_ == 1 ? "" : "s"); }
   std::string device_uuid() const override { return ""; }
-  PlanLimits plan_limits(const SketchSpec& spec, const ProblemShape& shape) const override {
+  PlanLimits plan_limits(const SketchSpec& spec, const ProblemShape& shape) override {
+    release();  // what an earlier job held is free for this one
     PlanLimits limits;
     limits.memory_bytes =
         memory_limit_ > 0 ? static_cast<std::int64_t>(memory_limit_) : free_host_memory() / comm_.node_size();
@@ -44,9 +46,10 @@ class HostBackend final : public Backend {
   }
 
   void begin(const SketchJob& job) override {
-    require(job.spec.precision == SketchPrecision::kFp32, ErrorKind::kUsage,
+    require(!is_half(job.spec.precision), ErrorKind::kUsage,
             fmt::format("--precision {} runs on GPUs only, where it saves time; on the host backend use fp32",
                         to_word(job.spec.precision)));
+    release();
     job_ = job;
     const ProblemShape& shape = job.shape;
     const std::int64_t rows = job.plan.chunk_rows;
@@ -57,7 +60,12 @@ class HostBackend final : public Backend {
     const std::int64_t scratch = host::sketch_workspace_bytes(job.spec, shape.n, shape.r, threads_);
     scratch_ = HostBuffer(scratch);
     workspace_ = {scratch_.data(), scratch, shape.n, shape.r, threads_};
-    sketch_.assign(static_cast<std::size_t>(job.spec.d * (shape.n + shape.r)), 0.0F);
+    const auto elements = static_cast<std::size_t>(job.spec.d * (shape.n + shape.r));
+    if (job.spec.precision == SketchPrecision::kFp64) {
+      sketch_ = std::vector<double>(elements);
+    } else {
+      sketch_ = std::vector<float>(elements);
+    }
     host::sketch_begin(job.spec, shape.n, shape.r, workspace_);
     buffer_ = {a_.data(), reinterpret_cast<double*>(b_.data()), {}};
   }
@@ -75,38 +83,46 @@ class HostBackend final : public Backend {
   }
 
   void sketch() override {
-    timer_.time(Phase::kSketch, [&] {
-      const std::int64_t cols = job_.shape.n + job_.shape.r;
-      host::sketch_end(job_.spec, workspace_, {sketch_.data(), job_.spec.d, cols, cols});
-    });
+    const std::int64_t cols = job_.shape.n + job_.shape.r;
+    const auto sum_up = [&]<class T>(std::vector<T>& sketch) {
+      host::sketch_end(job_.spec, workspace_, SketchView<T>{sketch.data(), job_.spec.d, cols, cols});
+    };
+    timer_.time(Phase::kSketch, [&] { std::visit(sum_up, sketch_); });
   }
 
   void reduce() override {
+    const auto sum = [&](auto& sketch) { comm_.sum(sketch.data(), static_cast<std::int64_t>(sketch.size())); };
     timer_.time(Phase::kReduce, [&] {
-      if (job_.reduce == ReducePrecision::kFp16) {
-        sum_in_halves(comm_, sketch_, job_.spec.d, job_.shape.n, job_.shape.r);
+      if (job_.reduce == ReducePrecision::kFp16) {  // of FP32 sketches only
+        sum_in_halves(comm_, std::get<std::vector<float>>(sketch_), job_.spec.d, job_.shape.n, job_.shape.r);
       } else {
-        comm_.sum(sketch_.data(), static_cast<std::int64_t>(sketch_.size()));
+        std::visit(sum, sketch_);
       }
     });
   }
 
   SketchRange sketch_range() override {
-    const std::vector<float> largest = column_maxima(sketch_, job_.spec.d, job_.shape.n + job_.shape.r);
-    return {std::all_of(sketch_.begin(), sketch_.end(), [](float value) { return std::isfinite(value); }),
-            std::any_of(largest.begin(), largest.end(), [](float value) { return value < kTinyColumn; })};
+    const auto judge = [&](const auto& sketch) {
+      const bool finite = std::all_of(sketch.begin(), sketch.end(), [](auto value) { return std::isfinite(value); });
+      return judge_range(column_maxima(sketch, job_.spec.d, job_.shape.n + job_.shape.r), finite, job_.spec.precision);
+    };
+    return std::visit(judge, sketch_);
   }
 
   TriangularFactor factor() override {
-    return qr_of_sketch(sketch_, job_.spec.d, job_.shape.n, job_.shape.r, 1 / std::sqrt(double(job_.spec.zeta)));
+    const double scale = 1 / std::sqrt(double(job_.spec.zeta));
+    const auto qr = [&](const auto& s) { return qr_of_sketch(s, job_.spec.d, job_.shape.n, job_.shape.r, scale); };
+    return std::visit(qr, sketch_);
   }
 
-  std::vector<float> sketch_copy() override { return sketch_; }
+  std::vector<double> sketch_copy() override {
+    return std::visit([](const auto& sketch) { return std::vector<double>(sketch.begin(), sketch.end()); }, sketch_);
+  }
 
   SketchTiming time_sketch(const SketchCase& timed, int repeats) override {
     require(timed.family != BenchFamily::kFlashBlockRow, ErrorKind::kUsage,
             "--family flashblockrow is measured on GPUs only");
-    require(timed.spec.precision == SketchPrecision::kFp32, ErrorKind::kUsage,
+    require(!is_half(timed.spec.precision), ErrorKind::kUsage,
             fmt::format("--precision {} is measured on GPUs only", to_word(timed.spec.precision)));
     require(timed.kernel == BenchKernel::kAuto, ErrorKind::kUsage,
             "--kernel chooses between GPU kernels; the host has one, --kernel auto");
@@ -114,6 +130,14 @@ class HostBackend final : public Backend {
   }
 
  private:
+  /// Gives the memory of the last job back, before that of the next is asked for.
+  void release() {
+    a_ = {};
+    b_ = {};
+    scratch_ = {};
+    sketch_ = {};
+  }
+
   const Communicator& comm_;
   PhaseTimer& timer_;
   int threads_;
@@ -122,7 +146,7 @@ class HostBackend final : public Backend {
   SketchJob job_;
   HostBuffer a_, b_, scratch_;
   host::SketchWorkspace workspace_;
-  std::vector<float> sketch_;
+  std::variant<std::vector<float>, std::vector<double>> sketch_;  // (d, n + r), as the spec's precision asks
   ChunkBuffer buffer_;
 };
 

@@ -22,7 +22,7 @@ double seconds_of(F&& f) {
 
 SketchTiming time_host_sketch(const SketchSpec& spec, const TimedShape& shape, int repeats, int threads) {
   const auto [m, n, r, type] = shape;
-  require(type == ElementType::kFloat32, ErrorKind::kUsage, "--dtype f2 and bf2 are measured on GPUs only");
+  require(type == ElementType::kFloat32, ErrorKind::kUsage, "--dtype f2, bf2 and f8 are measured on GPUs only");
   HostBuffer data(m * n * 4);
   auto* a = reinterpret_cast<float*>(data.data());
 #pragma omp parallel for num_threads(threads) schedule(static)
@@ -36,7 +36,7 @@ SketchTiming time_host_sketch(const SketchSpec& spec, const TimedShape& shape, i
   }
   const std::vector<float> b(static_cast<std::size_t>(m * r), 1.0F);
   HostBuffer scratch(host::sketch_workspace_bytes(spec, n, r, threads));
-  HostBuffer out(spec.d * (n + r) * 4);
+  HostBuffer out(spec.d * (n + r) * sketch_element_size(spec.precision));
   const host::SketchWorkspace workspace{scratch.data(), scratch.bytes(), n, r, threads};
   const SlabView slab{a, m, n, n, ElementType::kFloat32, 0};
   const SlabView b_slab{b.data(), m, r, r, ElementType::kFloat32, 0};
@@ -48,7 +48,13 @@ SketchTiming time_host_sketch(const SketchSpec& spec, const TimedShape& shape, i
     const double sketch = seconds_of([&] {
       host::sketch_begin(spec, n, r, workspace);
       host::sketch_add(spec, slab, b_slab, workspace);
-      host::sketch_end(spec, workspace, {reinterpret_cast<float*>(out.data()), spec.d, n + r, n + r});
+      if (spec.precision == SketchPrecision::kFp64) {
+        host::sketch_end(spec, workspace,
+                         SketchView<double>{reinterpret_cast<double*>(out.data()), spec.d, n + r, n + r});
+      } else {
+        host::sketch_end(spec, workspace,
+                         SketchView<float>{reinterpret_cast<float*>(out.data()), spec.d, n + r, n + r});
+      }
     });
     if (repeat == 0) continue;  // first touch
     floors.push_back(floor);

@@ -39,12 +39,6 @@ NcclReduce::~NcclReduce() {
   if (nccl_ != nullptr) ncclCommAbort(nccl_);  // never waits for a peer, unlike ncclCommDestroy
 }
 
-void NcclReduce::sum(float* data, std::int64_t count, cudaStream_t stream) { sum(data, count, ncclFloat, stream); }
-
-void NcclReduce::sum(std::uint16_t* halves, std::int64_t count, cudaStream_t stream) {
-  sum(halves, count, ncclHalf, stream);
-}
-
 void NcclReduce::sum(void* data, std::int64_t count, ncclDataType_t type, cudaStream_t stream) {
   // A count that differs between ranks would hang NCCL or mix up elements.
   require(comm_.min(count) == comm_.max(count), ErrorKind::kInternal, "all-reduce counts differ between ranks");

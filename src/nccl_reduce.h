@@ -21,10 +21,11 @@ class NcclReduce {
   NcclReduce& operator=(const NcclReduce&) = delete;
 
   /// Collective: element-wise sum over ranks, in place; returns when it is done. Same bits at fixed ranks and devices.
-  /// data    in/out (count) device FP32; count is compared over ranks first
-  void sum(float* data, std::int64_t count, cudaStream_t stream);
+  /// data    in/out (count) device FP32 or FP64; count is compared over ranks first
+  void sum(float* data, std::int64_t count, cudaStream_t stream) { sum(data, count, ncclFloat, stream); }
+  void sum(double* data, std::int64_t count, cudaStream_t stream) { sum(data, count, ncclDouble, stream); }
   /// The same in IEEE halves; partial sums are rounded.
-  void sum(std::uint16_t* halves, std::int64_t count, cudaStream_t stream);
+  void sum(std::uint16_t* halves, std::int64_t count, cudaStream_t stream) { sum(halves, count, ncclHalf, stream); }
 
  private:
   void sum(void* data, std::int64_t count, ncclDataType_t type, cudaStream_t stream);

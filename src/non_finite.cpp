@@ -1,5 +1,6 @@
 #include "src/non_finite.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -22,7 +23,7 @@ NonFinite scan(const T* data, RowRange rows, std::int64_t cols, Magnitudes pass,
   for (std::int64_t i = 0; i < rows.size(); ++i) {
     for (std::int64_t j = 0; j < cols; ++j) {
       const double magnitude = std::fabs(to_double(data[i * cols + j]));
-      if (magnitude == 0 || (magnitude >= pass.least && magnitude <= pass.most)) continue;  // false for NaN
+      if (magnitude == 0 || pass.hold(magnitude)) continue;
       if (found.count++ == 0) {
         found.row = rows.begin + i;
         found.col = j;
@@ -57,63 +58,121 @@ void throw_if_any(const NonFinite& found, const char* matrix, const std::string&
                           found.count, what, found.row, found.col, dataset, fmt::join(info.files, ", ")));
 }
 
-}  // namespace
-
-NonFinite find_outside(const void* data, ElementType type, RowRange rows, std::int64_t cols, Magnitudes pass) {
+/// Calls f with the data in their stored type and the conversion to double.
+template <class F>
+void visit_elements(const void* data, ElementType type, F&& f) {
   switch (type) {
-    case ElementType::kFloat32:
-      return scan(static_cast<const float*>(data), rows, cols, pass, [](float v) { return double{v}; });
-    case ElementType::kFloat64:
-      return scan(static_cast<const double*>(data), rows, cols, pass, [](double v) { return v; });
+    case ElementType::kFloat32: return f(static_cast<const float*>(data), [](float v) { return double{v}; });
+    case ElementType::kFloat64: return f(static_cast<const double*>(data), [](double v) { return v; });
     case ElementType::kFloat16:
-      return scan(static_cast<const std::uint16_t*>(data), rows, cols, pass,
-                  [](std::uint16_t v) { return double{half_to_float(v)}; });
+      return f(static_cast<const std::uint16_t*>(data), [](std::uint16_t v) { return half_to_double(v); });
     case ElementType::kBfloat16:
-      return scan(static_cast<const std::uint16_t*>(data), rows, cols, pass,
-                  [](std::uint16_t v) { return double{bfloat16_to_float(v)}; });
+      return f(static_cast<const std::uint16_t*>(data), [](std::uint16_t v) { return bfloat16_to_double(v); });
   }
-  return {};
 }
 
-void throw_if_out_of_range(RowSource& source, RowRange my_rows, std::int64_t chunk_rows, const Communicator& comm) {
-  const ProblemShape& shape = source.shape();
-  struct Search {
-    Magnitudes pass;
-    const char* what;
-    NonFinite in_a, in_b;
-  };
-  constexpr double kMost = std::numeric_limits<double>::max();
-  constexpr double kMostFloat = std::numeric_limits<float>::max(), kLeastFloat = std::numeric_limits<float>::min();
-  Search searches[] = {
-      {{0, kMost}, "non-finite values (NaN or Inf)", {}, {}},
-      {{0, kMostFloat}, "values beyond the range of float32, in which the sketch is made: scale them down", {}, {}},
-      {{kLeastFloat, kMost}, "values below the range of float32, in which the sketch is made: scale them up", {}, {}}};
-  // float32 and float16 below that range are subnormal, and as exact as they were stored.
-  const bool a_is_wide = shape.a_type == ElementType::kFloat64;
-  comm.together([&] {
-    HostBuffer a(chunk_rows * shape.a_row_bytes());
-    std::vector<double> b(static_cast<std::size_t>(chunk_rows * shape.r));
-    for_each_chunk(my_rows, chunk_rows, [&](RowRange rows) {
-      source.read(rows, a.data(), b.data());
-      for (Search& search : searches) {
-        if (search.pass.least == 0 || a_is_wide) {
-          merge(search.in_a, find_outside(a.data(), shape.a_type, rows, shape.n, search.pass));
-        }
-        merge(search.in_b, find_outside(b.data(), ElementType::kFloat64, rows, shape.r, search.pass));
+/// Raises column_max (cols) to the largest magnitudes of (rows, cols) row-major values; NaN is passed over.
+void raise_column_maxima(const void* data, ElementType type, std::int64_t rows, std::int64_t cols, double* column_max) {
+  visit_elements(data, type, [&](const auto* values, auto to_double) {
+    for (std::int64_t i = 0; i < rows; ++i) {
+      for (std::int64_t j = 0; j < cols; ++j) {
+        column_max[j] = std::max(column_max[j], std::fabs(to_double(values[i * cols + j])));
       }
-    });
+    }
   });
+}
+
+/// What to look for in A and in b, and what was found.
+struct Search {
+  Magnitudes pass;
+  const char* what;
+  NonFinite in_a, in_b;
+};
+
+constexpr double kMost = std::numeric_limits<double>::max();
+constexpr Search kNonFiniteValues = {{0, kMost}, "non-finite values (NaN or Inf)", {}, {}};
+
+/// Reads my rows chunk by chunk; visit(rows, a, b) for each.
+template <class F>
+void read_again(RowSource& source, RowRange my_rows, std::int64_t chunk_rows, F&& visit) {
+  const ProblemShape& shape = source.shape();
+  HostBuffer a(chunk_rows * shape.a_row_bytes());
+  std::vector<double> b(static_cast<std::size_t>(chunk_rows * shape.r));
+  for_each_chunk(my_rows, chunk_rows, [&](RowRange rows) {
+    source.read(rows, a.data(), b.data());
+    visit(rows, a.data(), b.data());
+  });
+}
+
+void look(Search& search, const ProblemShape& shape, RowRange rows, const void* a, const double* b) {
+  // float32 and float16 below the range are subnormal, and as exact as they were stored.
+  const bool a_may_be_out = search.pass.least == 0 || shape.a_type == ElementType::kFloat64;
+  if (a_may_be_out) merge(search.in_a, find_outside(a, shape.a_type, rows, shape.n, search.pass));
+  merge(search.in_b, find_outside(b, ElementType::kFloat64, rows, shape.r, search.pass));
+}
+
+/// Collective: throws what the first search that found something found on any rank.
+void throw_findings(std::vector<Search>& searches, const SourceInfo& info, const Communicator& comm) {
   for (Search& search : searches) {
     search.in_a = over_ranks(search.in_a, comm);
     search.in_b = over_ranks(search.in_b, comm);
   }
   comm.together([&] {
-    const SourceInfo& info = source.info();
     for (const Search& search : searches) {
       throw_if_any(search.in_a, "A", info.a_name, info, search.what);
       throw_if_any(search.in_b, "b", info.b_name, info, search.what);
     }
   });
+}
+
+}  // namespace
+
+NonFinite find_outside(const void* data, ElementType type, RowRange rows, std::int64_t cols, Magnitudes pass) {
+  NonFinite found;
+  visit_elements(data, type,
+                 [&](const auto* values, auto to_double) { found = scan(values, rows, cols, pass, to_double); });
+  return found;
+}
+
+void throw_if_out_of_range(RowSource& source, RowRange my_rows, std::int64_t chunk_rows, SketchPrecision precision,
+                           const Communicator& comm) {
+  std::vector<Search> searches = {kNonFiniteValues};
+  if (precision != SketchPrecision::kFp64) {
+    constexpr double kMostFloat = std::numeric_limits<float>::max(), kLeastFloat = std::numeric_limits<float>::min();
+    searches.push_back({{0, kMostFloat},
+                        "values beyond the range of float32, in which the sketch is made: scale them down, or use "
+                        "--scaling auto",
+                        {},
+                        {}});
+    searches.push_back({{kLeastFloat, kMost},
+                        "values below the range of float32, in which the sketch is made: scale them up, or use "
+                        "--scaling auto",
+                        {},
+                        {}});
+  }
+  comm.together([&] {
+    read_again(source, my_rows, chunk_rows, [&](RowRange rows, const void* a, const double* b) {
+      for (Search& search : searches) look(search, source.shape(), rows, a, b);
+    });
+  });
+  throw_findings(searches, source.info(), comm);
+}
+
+std::vector<double> finite_column_maxima(RowSource& source, RowRange my_rows, std::int64_t chunk_rows,
+                                         const Communicator& comm) {
+  const ProblemShape& shape = source.shape();
+  std::vector<Search> searches = {kNonFiniteValues};
+  std::vector<double> column_max(static_cast<std::size_t>(shape.n + shape.r), 0.0);
+  comm.together([&] {
+    read_again(source, my_rows, chunk_rows, [&](RowRange rows, const void* a, const double* b) {
+      look(searches.front(), shape, rows, a, b);
+      raise_column_maxima(a, shape.a_type, rows.size(), shape.n, column_max.data());
+      raise_column_maxima(b, ElementType::kFloat64, rows.size(), shape.r, column_max.data() + shape.n);
+    });
+  });
+  throw_findings(searches, source.info(), comm);
+  comm.max(column_max.data(), shape.n + shape.r);
+  return column_max;
 }
 
 }  // namespace tallsketch

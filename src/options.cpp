@@ -109,7 +109,8 @@ void add_bench_sizes(CLI::App& app, BenchSketchOptions& options) {
   constexpr std::int64_t kMostRows = (std::int64_t{1} << 32) - 1, kMostCols = std::int64_t{1} << 24;
   add_numbers(app, "--cols", options.cols, "n, a list", kMostCols);
   auto* bytes =
-      app.add_option("--bytes", options.bytes, "size of A; m = bytes / n / 4, with --dtype f2 and bf2 bytes / n / 2")
+      app.add_option("--bytes", options.bytes,
+                     "size of A; m = bytes / n / 4, with --dtype f2 and bf2 bytes / n / 2, with f8 bytes / n / 8")
           ->transform(size_value())
           ->capture_default_str();
   app.add_option("--rows", options.rows, "m, exactly, a list (default: from --bytes)")
@@ -134,8 +135,9 @@ void add_block_options(CLI::App& app, std::optional<int>& block_nnz, std::option
 }
 
 void add_scaling_option(CLI::App& app, ScalingChoice& scaling) {
-  add_choice<ScalingChoice>(app, "--scaling", scaling, {{"auto", ScalingChoice::kAuto}, {"none", ScalingChoice::kNone}},
-                            "column scaling by powers of two before an fp16 sketch");
+  add_choice<ScalingChoice>(
+      app, "--scaling", scaling, {{"auto", ScalingChoice::kAuto}, {"none", ScalingChoice::kNone}},
+      "column scaling by powers of two: before an fp16 sketch and, in solve, where data leave the sketch's range");
 }
 
 void add_backend_choice(CLI::App& app, RunOptions& options) {
@@ -200,10 +202,12 @@ void add_sketch_options(CLI::App& app, SketchOptions& options) {
       ->excludes(oversample)
       ->type_name("D");
   app.add_option("--seed", options.seed, "seed of the sketch, 64 bits")->capture_default_str()->check(check_seed);
-  add_choice<SketchPrecision>(
-      app, "--precision", options.precision,
-      {{"fp32", SketchPrecision::kFp32}, {"fp16", SketchPrecision::kFp16}, {"bf16", SketchPrecision::kBf16}},
-      "number format in which the sketch of A is accumulated; fp16 and bf16 on GPUs only");
+  add_choice<SketchPrecision>(app, "--precision", options.precision,
+                              {{"fp32", SketchPrecision::kFp32},
+                               {"fp16", SketchPrecision::kFp16},
+                               {"bf16", SketchPrecision::kBf16},
+                               {"fp64", SketchPrecision::kFp64}},
+                              "number format in which the sketch of A is accumulated; fp16 and bf16 on GPUs only");
   add_choice<SketchRounding>(app, "--rounding", options.rounding,
                              {{"nearest", SketchRounding::kNearest},
                               {"stochastic", SketchRounding::kStochastic},
@@ -212,8 +216,8 @@ void add_sketch_options(CLI::App& app, SketchOptions& options) {
   add_scaling_option(app, options.scaling);
   add_choice<ReducePrecision>(app, "--reduce", options.reduce,
                               {{"fp32", ReducePrecision::kFp32}, {"fp16", ReducePrecision::kFp16}},
-                              "number format in which the ranks' sketches of A are summed, in columns scaled by powers "
-                              "of two; fp16 sends half the bytes");
+                              "number format in which the ranks' sketches of A are summed; fp16 sends half the bytes, "
+                              "in columns scaled by powers of two; an fp64 sketch is always summed in fp64");
 }
 
 void add_run_options(CLI::App& app, RunOptions& options) {
@@ -333,15 +337,18 @@ void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options) {
   add_list<InputBlocks>(app, "--input-blocks", options.input_blocks,
                         {{"interleaved", InputBlocks::kInterleaved}, {"contiguous", InputBlocks::kContiguous}},
                         "blockperm: interleaved, contiguous: a list (default: interleaved)");
-  add_list<SketchPrecision>(
-      app, "--precision", options.precision,
-      {{"fp32", SketchPrecision::kFp32}, {"fp16", SketchPrecision::kFp16}, {"bf16", SketchPrecision::kBf16}},
-      "fp32, fp16, bf16: a list (default: fp32)");
-  add_list<SketchRounding>(app, "--rounding", options.rounding,
-                           {{"nearest", SketchRounding::kNearest},
-                            {"stochastic", SketchRounding::kStochastic},
-                            {"dither", SketchRounding::kDither}},
-                           "nearest, stochastic, dither: a list, of which fp32 takes nearest only (default: nearest)");
+  add_list<SketchPrecision>(app, "--precision", options.precision,
+                            {{"fp32", SketchPrecision::kFp32},
+                             {"fp16", SketchPrecision::kFp16},
+                             {"bf16", SketchPrecision::kBf16},
+                             {"fp64", SketchPrecision::kFp64}},
+                            "fp32, fp16, bf16, fp64: a list (default: fp32)");
+  add_list<SketchRounding>(
+      app, "--rounding", options.rounding,
+      {{"nearest", SketchRounding::kNearest},
+       {"stochastic", SketchRounding::kStochastic},
+       {"dither", SketchRounding::kDither}},
+      "nearest, stochastic, dither: a list, of which fp32 and fp64 take nearest only (default: nearest)");
   add_list<BenchKernel>(app, "--kernel", options.kernel,
                         {{"auto", BenchKernel::kAuto},
                          {"strip", BenchKernel::kStrip},
@@ -352,8 +359,11 @@ void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options) {
                         "GPU kernels auto, strip, scatter, flash; spmm: the same S by cuSPARSE; gaussian: a dense S of "
                         "the same d by cuBLAS; a list (default: auto)");
   add_list<ElementType>(app, "--dtype", options.dtype,
-                        {{"f4", ElementType::kFloat32}, {"f2", ElementType::kFloat16}, {"bf2", ElementType::kBfloat16}},
-                        "type of A in memory f4, f2, bf2: a list (default: f4)");
+                        {{"f4", ElementType::kFloat32},
+                         {"f2", ElementType::kFloat16},
+                         {"bf2", ElementType::kBfloat16},
+                         {"f8", ElementType::kFloat64}},
+                        "type of A in memory f4, f2, bf2, f8 (for --precision fp64): a list (default: f4)");
   app.add_option("--rhs", options.rhs, "columns of b that are sketched along; the floor stays that of A")
       ->capture_default_str()
       ->check(CLI::Range(0, 1024));
@@ -402,10 +412,12 @@ void add_study_geometry_options(CLI::App& app, StudyGeometryOptions& options) {
   add_list<InputBlocks>(app, "--input-blocks", options.input_blocks,
                         {{"interleaved", InputBlocks::kInterleaved}, {"contiguous", InputBlocks::kContiguous}},
                         "blockperm: interleaved, contiguous: a list (default: interleaved)");
-  add_list<SketchPrecision>(
-      app, "--precision", options.precision,
-      {{"fp32", SketchPrecision::kFp32}, {"fp16", SketchPrecision::kFp16}, {"bf16", SketchPrecision::kBf16}},
-      "fp32, fp16, bf16 (the last two on GPUs only): a list (default: fp32)");
+  add_list<SketchPrecision>(app, "--precision", options.precision,
+                            {{"fp32", SketchPrecision::kFp32},
+                             {"fp16", SketchPrecision::kFp16},
+                             {"bf16", SketchPrecision::kBf16},
+                             {"fp64", SketchPrecision::kFp64}},
+                            "fp32, fp16, bf16, fp64 (fp16 and bf16 on GPUs only): a list (default: fp32)");
   add_scaling_option(app, options.scaling);
   app.add_option("--seed", options.seed, "first seed of the sketches, 64 bits")
       ->capture_default_str()
@@ -426,7 +438,7 @@ const char* to_word(SketchPrecision precision) {
     case SketchPrecision::kBf16: return "bf16";
     case SketchPrecision::kFp64: return "fp64";
   }
-  return "unknown";
+  return "";
 }
 const char* to_word(SketchRounding rounding) {
   if (rounding == SketchRounding::kNearest) return "nearest";

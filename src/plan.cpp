@@ -58,8 +58,8 @@ Plan make_plan(const ProblemShape& shape, const SketchSpec& spec, int ranks, con
   plan.rank_rows = split_rows(shape.m, spec.batch_rows, ranks);
   const std::int64_t most_rows = plan.rank_rows.front().size();
   const std::int64_t cols = shape.n + shape.r;
-  plan.sketch_bytes = spec.d * cols * 4;
-  plan.factor_bytes = 2 * spec.d * cols * 4 + cols * cols * 8;  // column-major copy, cuSOLVER / LAPACK work, R
+  plan.sketch_bytes = spec.d * cols * sketch_element_size(spec.precision);
+  plan.factor_bytes = 2 * plan.sketch_bytes + cols * cols * 8;  // column-major copy, cuSOLVER / LAPACK work, R
 
   const auto fits = [&] { return limits.memory_bytes <= 0 || plan.total_bytes() <= limits.memory_bytes; };
   const std::int64_t wanted = limits.chunk_rows > 0 ? limits.chunk_rows : default_chunk_rows(shape, spec);

@@ -24,9 +24,9 @@ struct Plan {
   std::int64_t chunk_rows = 0;      // rows read and sketched at a time
   int passes = 1;                   // over A
   // Bytes on the busiest rank: of device memory with CUDA, of host memory without.
-  std::int64_t slab_bytes = 0;     // FP32 rows kept on the device; 0 unless resident
+  std::int64_t slab_bytes = 0;     // rows kept on the device; 0 unless resident
   std::int64_t chunk_bytes = 0;    // buffers of the chunks under way
-  std::int64_t sketch_bytes = 0;   // d x (n + r) FP32
+  std::int64_t sketch_bytes = 0;   // d x (n + r), FP32 or FP64
   std::int64_t scratch_bytes = 0;  // of the sketch kernels
   std::int64_t factor_bytes = 0;   // rank 0: QR copy and workspace
   std::int64_t total_bytes() const { return slab_bytes + chunk_bytes + sketch_bytes + scratch_bytes + factor_bytes; }
@@ -37,7 +37,7 @@ struct PlanLimits {
   std::int64_t memory_bytes = 0;      // free, or --memory; 0: unknown, nothing is refused
   std::int64_t chunk_rows = 0;        // --chunk-rows, 0: choose
   int chunk_buffers = 1;              // chunks in memory at a time
-  std::int64_t device_row_bytes = 0;  // of [A | b] in FP32 with padding; 0: a backend that keeps no rows
+  std::int64_t device_row_bytes = 0;  // of [A | b] as it is kept, with padding; 0: a backend that keeps no rows
   std::function<std::int64_t(std::int64_t rows)> scratch_bytes = [](std::int64_t) { return 0; };  // for chunks of rows
 };
 

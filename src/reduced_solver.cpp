@@ -85,34 +85,38 @@ double condition_estimate(const UpperTriangle& upper, std::int64_t n) {
   return largest / smallest;
 }
 
-}  // namespace
-
-namespace {
-
 /// ||D R^-1||_F / sqrt(n), with D the column scales: a vector spread evenly over the range of S A moves x by so much for
 /// each unit of length. Estimated from ||R^-T D v|| for random signs v (Hutchinson), a few per cent off.
 double coefficient_spread(const UpperTriangle& upper, const TriangularFactor& factor) {
   constexpr int kProbes = 16;
   const std::int64_t n = factor.n;
+  const int top = *std::max_element(factor.exponent.begin(), factor.exponent.begin() + n);  // squares stay in range
   double squares = 0;
   std::vector<double> v(static_cast<std::size_t>(n));
   for (int probe = 0; probe < kProbes; ++probe) {
     for (std::int64_t j = 0; j < n; ++j) {
       const RandomWords words = random_words(0, j, DrawPurpose::kVectors, static_cast<std::uint32_t>(probe));
       const double sign = (words.word[0] & 1U) != 0 ? -1.0 : 1.0;
-      v[static_cast<std::size_t>(j)] = std::ldexp(sign, factor.exponent[static_cast<std::size_t>(j)]);
+      v[static_cast<std::size_t>(j)] = std::ldexp(sign, factor.exponent[static_cast<std::size_t>(j)] - top);
     }
     upper.solve(v, 'T');
     for (const double value : v) squares += value * value;
   }
-  return std::sqrt(squares / kProbes / static_cast<double>(n));
+  return std::ldexp(std::sqrt(squares / kProbes / static_cast<double>(n)), top);
+}
+
+lapack_int geqrf(lapack_int rows, lapack_int cols, float* a, float* tau) {
+  return LAPACKE_sgeqrf(LAPACK_COL_MAJOR, rows, cols, a, rows, tau);
+}
+lapack_int geqrf(lapack_int rows, lapack_int cols, double* a, double* tau) {
+  return LAPACKE_dgeqrf(LAPACK_COL_MAJOR, rows, cols, a, rows, tau);
 }
 
 }  // namespace
 
-std::vector<int> column_exponents(const std::vector<float>& column_max) {
+std::vector<int> column_exponents(const std::vector<double>& column_max) {
   std::vector<int> exponents;
-  for (const float largest : column_max) {
+  for (const double largest : column_max) {
     int exponent = 0;
     if (largest > 0) std::frexp(largest, &exponent);
     exponents.push_back(-exponent);
@@ -120,41 +124,42 @@ std::vector<int> column_exponents(const std::vector<float>& column_max) {
   return exponents;
 }
 
-std::vector<float> column_maxima(const std::vector<float>& matrix, std::int64_t d, std::int64_t cols) {
-  std::vector<float> column_max(static_cast<std::size_t>(cols), 0.0F);
+template <class T>
+std::vector<double> column_maxima(const std::vector<T>& matrix, std::int64_t d, std::int64_t cols) {
+  std::vector<double> column_max(static_cast<std::size_t>(cols), 0.0);
   for (std::int64_t i = 0; i < d; ++i) {
-    const float* row = matrix.data() + i * cols;
+    const T* row = matrix.data() + i * cols;
     for (std::int64_t j = 0; j < cols; ++j) {
-      float& largest = column_max[static_cast<std::size_t>(j)];
-      largest = std::max(largest, std::fabs(row[j]));
+      double& largest = column_max[static_cast<std::size_t>(j)];
+      largest = std::max(largest, std::fabs(double{row[j]}));
     }
   }
   return column_max;
 }
 
-TriangularFactor qr_of_sketch(const std::vector<float>& sketch, std::int64_t d, std::int64_t n, std::int64_t r,
+template <class T>
+TriangularFactor qr_of_sketch(const std::vector<T>& sketch, std::int64_t d, std::int64_t n, std::int64_t r,
                               double scale) {
   const std::int64_t cols = n + r;
-  TriangularFactor factor{n, r, {}, column_exponents(column_maxima(sketch, d, cols))};
+  TriangularFactor factor{n, r, kUnitRoundoffOf<T>, {}, column_exponents(column_maxima(sketch, d, cols))};
 
   // Column-major copy in blocks that stay in cache; the power of two is exact, 1 / sqrt(zeta) is one rounding.
-  std::vector<float> q(static_cast<std::size_t>(d * cols));
+  std::vector<T> q(static_cast<std::size_t>(d * cols));
   constexpr std::int64_t kBlock = 64;
   for (std::int64_t i0 = 0; i0 < d; i0 += kBlock) {
     for (std::int64_t j = 0; j < cols; ++j) {
       const int exponent = factor.exponent[static_cast<std::size_t>(j)];
       for (std::int64_t i = i0; i < std::min(d, i0 + kBlock); ++i) {
         const double value = scale * std::ldexp(double{sketch[static_cast<std::size_t>(i * cols + j)]}, exponent);
-        q[static_cast<std::size_t>(j * d + i)] = static_cast<float>(value);
+        q[static_cast<std::size_t>(j * d + i)] = static_cast<T>(value);
       }
     }
   }
-  std::vector<float> tau(static_cast<std::size_t>(cols));
-  const lapack_int info = LAPACKE_sgeqrf(LAPACK_COL_MAJOR, checked_int(d, "d"), checked_int(cols, "n + r"), q.data(),
-                                         checked_int(d, "d"), tau.data());
+  std::vector<T> tau(static_cast<std::size_t>(cols));
+  const lapack_int info = geqrf(checked_int(d, "d"), checked_int(cols, "n + r"), q.data(), tau.data());
   require(info != LAPACK_WORK_MEMORY_ERROR, ErrorKind::kMemory, "LAPACK could not allocate its QR workspace");
-  require(info == 0, ErrorKind::kInternal, fmt::format("LAPACKE_sgeqrf returned {}", info));
-  factor.upper.assign(static_cast<std::size_t>(cols * cols), 0.0F);
+  require(info == 0, ErrorKind::kInternal, fmt::format("LAPACKE_?geqrf returned {}", info));
+  factor.upper.assign(static_cast<std::size_t>(cols * cols), 0.0);
   for (std::int64_t j = 0; j < cols; ++j) {
     const std::int64_t height = std::min(j + 1, d);
     std::copy_n(q.begin() + j * d, height, factor.upper.begin() + j * cols);
@@ -162,12 +167,16 @@ TriangularFactor qr_of_sketch(const std::vector<float>& sketch, std::int64_t d, 
   return factor;
 }
 
+template std::vector<double> column_maxima(const std::vector<float>&, std::int64_t, std::int64_t);
+template std::vector<double> column_maxima(const std::vector<double>&, std::int64_t, std::int64_t);
+template TriangularFactor qr_of_sketch(const std::vector<float>&, std::int64_t, std::int64_t, std::int64_t, double);
+template TriangularFactor qr_of_sketch(const std::vector<double>&, std::int64_t, std::int64_t, std::int64_t, double);
+
 ReducedSolution solve_reduced(const TriangularFactor& factor, std::int64_t d) {
   const std::int64_t n = factor.n, r = factor.r, ld = n + r;
   const UpperTriangle upper(factor);
   ReducedSolution solution;
-  const double unit_roundoff = std::numeric_limits<float>::epsilon() / 2;
-  const double cutoff = 2 * std::sqrt(static_cast<double>(d)) * unit_roundoff;
+  const double cutoff = 2 * std::sqrt(static_cast<double>(d)) * factor.unit_roundoff;
   for (std::int64_t j = 0; j < n; ++j) {
     if (!(std::fabs(upper.at(j, j)) > cutoff * upper.column_norm(j))) solution.dependent.push_back(j);
   }

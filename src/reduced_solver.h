@@ -1,4 +1,4 @@
-// The reduced problem: FP32 Householder QR by LAPACK, and x, rank and condition from R. Rank 0 only.
+// The reduced problem: Householder QR by LAPACK in the sketch's own precision, and x, rank and condition from R. Rank 0 only.
 // qr_of_sketch is called by host_backend (the GPU twin is cuda_reduced_solver); solve_reduced by solver.cpp for both.
 #pragma once
 
@@ -9,14 +9,16 @@
 
 namespace tallsketch {
 
-/// Largest magnitude of every column of a (d, cols) row-major matrix.
-std::vector<float> column_maxima(const std::vector<float>& matrix, std::int64_t d, std::int64_t cols);
+/// Largest magnitude of every column of a (d, cols) row-major matrix; NaN is passed over. T is float or double.
+template <class T>
+std::vector<double> column_maxima(const std::vector<T>& matrix, std::int64_t d, std::int64_t cols);
 
-/// QR of scale * sketch * 2^exponents, column by column.
-/// sketch  in (d, n + r) row-major FP32, unscaled, finite; d > n
+/// QR of scale * sketch * 2^exponents, column by column, in FP32 or FP64 as T is float or double.
+/// sketch  in (d, n + r) row-major, unscaled, finite; d > n
 /// Errors  kMemory when a size exceeds LAPACK's 32-bit integers
 /// Cost    2 d (n + r)^2 operations
-TriangularFactor qr_of_sketch(const std::vector<float>& sketch, std::int64_t d, std::int64_t n, std::int64_t r,
+template <class T>
+TriangularFactor qr_of_sketch(const std::vector<T>& sketch, std::int64_t d, std::int64_t n, std::int64_t r,
                               double scale);
 
 struct ReducedSolution {
@@ -29,8 +31,8 @@ struct ReducedSolution {
 };
 
 /// Solves R11 x = R12 in FP64 and judges R11. x is empty when the rank is below n.
-/// Rank   column j depends on those before it when |R_jj| <= 2 sqrt(d) u32 ||R(:, j)||: the cut-off is the rounding
-///        error of an FP32 Householder QR of d rows (Higham, Accuracy and Stability, th. 19.4, in practice sqrt(d))
+/// Rank   column j depends on those before it when |R_jj| <= 2 sqrt(d) u ||R(:, j)||: the cut-off is the rounding
+///        error of a Householder QR of d rows with unit roundoff u (Higham, Accuracy and Stability, th. 19.4, in practice sqrt(d))
 ReducedSolution solve_reduced(const TriangularFactor& factor, std::int64_t d);
 
 }  // namespace tallsketch

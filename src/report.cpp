@@ -56,13 +56,14 @@ Json sketch_json(const Report& report) {
 
 Json precision_json(const Report& report) {
   if (!report.sketch) return nullptr;
+  const bool wide = report.sketch->precision == SketchPrecision::kFp64;
   return {{"data", to_word(report.shape->a_type)},
           {"sketch", to_word(report.sketch->precision)},
           {"scaling", report.scaling},
           {"overflowed", report.losses ? Json(report.losses->overflowed) : Json(nullptr)},
           {"flushed", report.losses ? Json(report.losses->flushed) : Json(nullptr)},
-          {"reduce", report.reduce},
-          {"factor", "fp32"},
+          {"reduce", wide ? "fp64" : report.reduce},
+          {"factor", wide ? "fp64" : "fp32"},
           {"solve", "fp64"}};
 }
 

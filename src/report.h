@@ -39,7 +39,8 @@ struct Report {
   std::optional<ProblemShape> shape;
   SourceInfo source;
   std::optional<SketchSpec> sketch;
-  std::string scaling = "none", reduce = "fp32";
+  std::string scaling = "none";          // auto: columns were scaled by powers of two
+  std::string reduce = "fp32";           // of a sketch below FP64, which is reduced as it is
   std::optional<RoundingLosses> losses;  // of all ranks
   std::optional<Plan> plan;
   std::string backend, reduce_library;

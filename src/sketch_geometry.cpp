@@ -62,12 +62,12 @@ double SketchGeometry::distortion() const {
 
 double SketchGeometry::length_distortion() const { return std::max(std::fabs(largest - 1), std::fabs(1 - smallest)); }
 
-SketchGeometry measure_geometry(const std::vector<float>& sketch, std::int64_t d, std::int64_t n, std::int64_t cols,
+SketchGeometry measure_geometry(const std::vector<double>& sketch, std::int64_t d, std::int64_t n, std::int64_t cols,
                                 double scale) {
   std::vector<double> matrix(static_cast<std::size_t>(d * n));
   for (std::int64_t i = 0; i < d; ++i) {
     for (std::int64_t j = 0; j < n; ++j) {
-      const float value = sketch[static_cast<std::size_t>(i * cols + j)];
+      const double value = sketch[static_cast<std::size_t>(i * cols + j)];
       require(std::isfinite(value), ErrorKind::kNonFinite,
               fmt::format("the sketch of an orthonormal basis is not finite at ({}, {}); use --scaling auto", i, j));
       matrix[static_cast<std::size_t>(i * n + j)] = scale * value;

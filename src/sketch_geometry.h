@@ -23,10 +23,10 @@ struct SketchGeometry {
   bool loses_rank() const { return smallest < 1e-6; }
 };
 
-/// sketch  in (d, cols) row-major FP32, unscaled; its first n columns are S U / scale
+/// sketch  in (d, cols) row-major, unscaled; its first n columns are S U / scale
 /// Errors  kNonFinite for an overflowed sketch; kMemory for sizes beyond LAPACK's
 /// Cost    LAPACK dgesdd, values only: O(d n^2)
-SketchGeometry measure_geometry(const std::vector<float>& sketch, std::int64_t d, std::int64_t n, std::int64_t cols,
+SketchGeometry measure_geometry(const std::vector<double>& sketch, std::int64_t d, std::int64_t n, std::int64_t cols,
                                 double scale);
 
 /// The yardstick: S dense with entries N(0, 1/d). Its S U is itself (d, n) with entries N(0, 1/d) whatever U is, because

@@ -52,11 +52,12 @@ std::vector<SketchOptions> sketches_of_family(const BenchSketchOptions& options,
     all = product(all, options.hash, [](SketchOptions& s, SketchHash hash) { s.hash = hash; });
   }
   all = product(all, options.precision, [](SketchOptions& s, SketchPrecision p) { s.precision = p; });
-  // fp32 has one way of rounding, whatever the list says.
+  // fp32 and fp64 have one way of rounding; where the list lacks it, make_sketch_spec says so of the list's first.
+  const bool nearest = std::count(options.rounding.begin(), options.rounding.end(), SketchRounding::kNearest) > 0;
+  const std::vector<SketchRounding> only = {nearest ? SketchRounding::kNearest : options.rounding.front()};
   std::vector<SketchOptions> rounded;
   for (const SketchOptions& sketch : all) {
-    const std::vector<SketchRounding> nearest = {SketchRounding::kNearest};
-    for (const SketchRounding rounding : is_half(sketch.precision) ? options.rounding : nearest) {
+    for (const SketchRounding rounding : is_half(sketch.precision) ? options.rounding : only) {
       rounded.push_back(sketch);
       rounded.back().rounding = rounding;
     }
@@ -118,6 +119,9 @@ std::string mismatch(const SketchCase& timed) {
   }
   if ((baseline || timed.kernel == BenchKernel::kFlash) && timed.shape.type != ElementType::kFloat32) {
     return "this kernel reads FP32; use --dtype f4";
+  }
+  if (timed.shape.type == ElementType::kFloat64 && timed.spec.precision != SketchPrecision::kFp64) {
+    return "--dtype f8 is for --precision fp64: all other sketches are of FP32 in memory";
   }
   if (baseline && timed.shape.r > 0) return "this baseline sketches A alone; use --rhs 0";
   return "";

@@ -88,6 +88,10 @@ SketchSpec make_sketch_spec(const ProblemShape& shape, const SketchOptions& opti
       fmt::format("--rounding {} is how a product becomes a 16-bit number, but --precision {} keeps products as they "
                   "are; add --precision fp16 or bf16, or leave --rounding out",
                   to_word(spec.rounding), to_word(spec.precision)));
+  require(
+      spec.precision != SketchPrecision::kFp64 || options.reduce == ReducePrecision::kFp32, ErrorKind::kUsage,
+      "--reduce fp16 would round a --precision fp64 sketch to 11 bits on its way between ranks; leave --reduce out, "
+      "or use --precision fp32");
   if (spec.family == SketchFamily::kSparseStack) {
     shape_sparse_stack(shape, options, spec);
   } else {

@@ -24,7 +24,8 @@ struct SolveContext {
   PhaseTimer& timer;
 };
 
-/// min_x ||A x - b|| by sketch-and-solve: one pass over A, d = O(n) sketch rows, x from the QR of the sketch.
+/// min_x ||A x - b|| by sketch-and-solve: one pass over A (three where values leave the sketch's range), d = O(n) sketch
+/// rows, x from the QR of the sketch.
 /// Collective; every rank throws the same Error, or none.
 /// report  filled as far as the run came, also when an Error leaves
 /// Returns x, (n, r) row-major FP64, on rank 0; empty on the others

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace tallsketch {
@@ -9,12 +10,17 @@ namespace tallsketch {
 /// The reduced problem in triangular form: R of the QR of the column-scaled sketch S [A | b].
 struct TriangularFactor {
   std::int64_t n = 0, r = 0;
-  std::vector<float> upper;   // (n + r, n + r) column-major; below the diagonal undefined
+  double unit_roundoff = 0;   // of the QR: 2^-24 in FP32, 2^-53 in FP64
+  std::vector<double> upper;  // (n + r, n + r) column-major; below the diagonal undefined
   std::vector<int> exponent;  // column j of S [A | b] was multiplied by 2^exponent[j] before the QR
 };
 
 /// Column exponents for the QR, from the largest magnitude of every column of the sketch. exponent[j] brings column j's
 /// maximum into [0.5, 1); 0 for a zero column.
-std::vector<int> column_exponents(const std::vector<float>& column_max);
+std::vector<int> column_exponents(const std::vector<double>& column_max);
+
+/// Unit roundoff of float or double.
+template <class T>
+inline constexpr double kUnitRoundoffOf = std::numeric_limits<T>::epsilon() / 2;
 
 }  // namespace tallsketch

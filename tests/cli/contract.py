@@ -269,6 +269,56 @@ def check_quality(checks, folder):
     checks.check("quality: median excess 0.41 +- 0.06", abs(np.median(excess) - 0.41) < 0.06, excess)
 
 
+def check_range(checks, folder):
+    """Columns that FP32 cannot hold are scaled by powers of two, which x shows to the last bit."""
+    rng = np.random.default_rng(SEED)
+    a, b = rng.standard_normal((5000, 7)), rng.standard_normal((5000, 2))
+    powers, b_powers = np.array([300, -300, 0, 7, -200, 300, -300]), np.array([-300, 250])
+    write(os.path.join(folder, "plain.h5"), a, b)
+    write(os.path.join(folder, "scaled.h5"), np.ldexp(a, powers), np.ldexp(b, b_powers))
+    for ranks in (1, 3):
+        found, reports = {}, {}
+        for stem in ("plain", "scaled"):
+            done = run(["solve", f"{stem}.h5", "--report", f"{stem}.json"], ranks=ranks, cwd=folder)
+            if not checks.check(f"range: {stem}, {ranks} ranks: exit 0", done.code == 0, done):
+                return
+            checks.check(f"range: {stem}, {ranks} ranks: the log tells of scaled columns",
+                         ("columns scaled by powers of two, because" in done.out) == (stem == "scaled"), done)
+            found[stem], _ = read_x(os.path.join(folder, f"{stem}.x.h5"))
+            with open(os.path.join(folder, f"{stem}.json"), encoding="utf-8") as file:
+                reports[stem] = check_report(checks, f"range: {stem}, {ranks} ranks", file.read(), 0, ranks)
+        expected = np.ldexp(found["plain"], b_powers[None, :] - powers[:, None])
+        checks.check(f"range: x of scaled columns, {ranks} ranks", np.array_equal(found["scaled"], expected), found)
+        for stem, scaling, passes in (("plain", "none", 1), ("scaled", "auto", 3)):
+            checks.check(f"range: {stem}: scaling and passes of the report", (reports[stem]["precision"]["scaling"],
+                         reports[stem]["solver"]["passes"]) == (scaling, passes), reports[stem])
+
+
+def check_fp64(checks, folder):
+    """--precision fp64 solves what FP32 must call dependent, and its report says where FP64 was used."""
+    path = os.path.join(folder, "ill.h5")
+    checks.check("fp64: generate", run(["generate", path, "--rows", "8k", "--cols", 40, "--kind", "illcond", "--cond", "1e9",
+                                        "--dtype", "f8", "--seed", SEED, "--quiet"]).code == 0)
+    for ranks in (1, 3):
+        single = run(["solve", path, "--quiet"], ranks=ranks, cwd=folder)
+        checks.check(f"fp64: an fp32 sketch is rank deficient, {ranks} ranks", single.code == 5 and
+                     "--precision fp64" in single.err, single)
+        done = run(["solve", path, "--precision", "fp64", "--report", "-", "--quiet"], ranks=ranks, cwd=folder)
+        if not checks.check(f"fp64: exit 0, {ranks} ranks", done.code == 0, done):
+            return
+        report = strict_json(done.out)
+        checks.check(f"fp64: precision of the report, {ranks} ranks", [report["precision"][key] for key in (
+            "sketch", "reduce", "factor", "scaling")] == ["fp64", "fp64", "fp64", "none"], report["precision"])
+        checks.check(f"fp64: full rank and the condition, {ranks} ranks", report["solver"]["rank"] == 40 and
+                     1e7 < report["solver"]["condition_estimate"] < 2e9, report["solver"])
+        x, _ = read_x(os.path.join(folder, "ill.x.h5"))
+        with h5py.File(path, "r") as file:
+            a, b = file["A"][()], file["b"][()].reshape(-1)
+        least = np.linalg.norm(a @ np.linalg.lstsq(a, b, rcond=1e-14)[0] - b)
+        excess = np.linalg.norm(a @ x.reshape(-1) - b) / least - 1
+        checks.check(f"fp64: residual excess within [0, 0.7], {ranks} ranks", -1e-6 < excess < 0.7, excess)
+
+
 def check_generate(checks, folder):
     """All kinds and types: shapes, equal bytes on any ranks, b = A x_true + noise, what the kind says; h5py reads all."""
     m, n = 1500, 8
@@ -357,6 +407,10 @@ def check_inspect_and_bench(checks, folder):
             "floor_ms", "map_ms", "clear_ms", "apply_ms", "complete_ms", "floors", "kernel", "r"} <= set(value), line)
         checks.check("bench sketch: floors is complete over floor", abs(
             value["complete_ms"] / value["floor_ms"] / value["floors"] - 1) < 1e-9 and value["floor_ms"] > 0, line)
+    done = run(["bench", "sketch", "--backend", "host", "--cols", 8, "--bytes", "1M", "--repeats", 1, "--rhs", 1,
+                "--precision", "fp32,fp64"], cwd=folder)
+    checks.check("bench sketch: fp64 beside fp32", done.code == 0 and [strict_json(line)["precision"] for line in
+                                                                       done.out.splitlines()] == ["fp32", "fp64"], done)
     done = run(["bench", "sketch", "--backend", "host", "--cols", "8", "--bytes", "1M", "--dtype", "f2"])
     checks.check("bench sketch: half precision on the host is refused", done.code == 2 and "--dtype" in done.err, done)
 
@@ -399,6 +453,11 @@ def check_study_geometry(checks, folder):
         checks.check("study geometry: leverage of coordinate rows", line["coherence"] != "1" or line["largest_leverage"] == "1",
                      line)
     checks.check("study geometry: a table for people", len(done.err.splitlines()) == 1 + len(lines) and plain_lines(done.err), done)
+    wide = run([*command, "--precision", "fp64", "--quiet"], cwd=folder)
+    wide_lines = list(csv.DictReader(wide.out.splitlines()))
+    checks.check("study geometry: fp64 figures are those of fp32 to rounding", len(wide_lines) == len(lines) and all(
+        line["precision"] == "fp64" and abs(float(line["distortion_median"]) - float(narrow["distortion_median"])) < 1e-5
+        for line, narrow in zip(wide_lines, lines)), wide)
     done_file = run([*command, "--quiet", "-o", "geometry.csv"], ranks=3, cwd=folder)
     with open(os.path.join(folder, "geometry.csv"), encoding="ascii") as file:
         in_file = list(csv.DictReader(file))
@@ -413,8 +472,8 @@ def main():
     checks = Checks()
     print(f"data seed {SEED}, sketch seeds 0 to 9")
     with Folder() as folder:
-        for part in (check_help, check_output, check_small_problems, check_quality, check_generate, check_inspect_and_bench,
-                     check_bench_grid, check_study_geometry):
+        for part in (check_help, check_output, check_small_problems, check_quality, check_range, check_fp64,
+                     check_generate, check_inspect_and_bench, check_bench_grid, check_study_geometry):
             part(checks, folder)
             print(f"{part.__name__}: done, {checks.passed + len(checks.failed)} checks so far", flush=True)
     return checks.finish()

@@ -126,6 +126,8 @@ def make_inputs(folder):
     huge = a.astype("f8")
     huge[1234, 3] = 1e300
     write(at("huge.h5"), A=huge, b=b)
+    huge[9, 1] = np.nan
+    write(at("nan_huge.h5"), A=huge, b=b)
     b_huge = b.astype("f8")
     b_huge[77] = -1e39
     write(at("huge_b.h5"), A=a, b=b_huge)
@@ -192,8 +194,10 @@ def usage_cases():
              ["--rounding stochastic", "--precision fp32", "fp16 or bf16"]),
         Case("rounding with fp32", 2, [*good, "--rounding", "dither", "--precision", "fp32"],
              ["--rounding dither", "fp16 or bf16"]),
+        Case("an fp64 sketch reduced in fp16", 2, [*good, "--precision", "fp64", "--reduce", "fp16"],
+             ["--reduce fp16", "--precision fp64", "leave --reduce out"]),
         Case("bench of roundings that fp32 has not", 2, ["bench", "sketch", "--backend", "host", "--rounding", "dither"],
-             ["--rounding", "fp16 or bf16"], ranks=(1,)),
+             ["--rounding", "fp16 or bf16"], ranks=(1,), any_stderr=True),
     ]
     if not CUDA:
         cases.append(Case("cuda in a host build", 2, [*good, "--backend", "cuda"], ["--backend", "CUDA", "host"]))
@@ -314,9 +318,13 @@ def value_cases():
         solve(4, "inf_several.h5", ["A has 3 ", "row 5, column 2 "]),
         solve(4, "inf_b.h5", ["b has 1 ", "row 1700, column 0 ", "/b"]),
         solve(4, "nan_b2.h5", ["b has 1 ", "row 3, column 1 ", "/b"]),
-        solve(4, "huge.h5", ["A has 1 ", "float32", "row 1234, column 3 "]),
-        solve(4, "huge_b.h5", ["b has 1 ", "float32", "row 77, column 0 "]),
-        solve(4, "overflow.h5", ["overflow", "scale"]),
+        solve(4, "huge.h5", ["A has 1 ", "float32", "row 1234, column 3 ", "--scaling auto"], "--scaling", "none"),
+        solve(4, "huge_b.h5", ["b has 1 ", "float32", "row 77, column 0 ", "--scaling auto"], "--scaling", "none"),
+        solve(4, "overflow.h5", ["overflow", "--scaling auto"], "--scaling", "none"),
+        solve(4, "nan_huge.h5", ["A has 1 ", "row 9, column 1 "]),
+        solve(4, "nan_huge.h5", ["A has 1 ", "row 9, column 1 "], "--precision", "fp64"),
+        *(solve(0, name, [], "-o", "x.h5", creates=["x.h5"]) for name in ("huge.h5", "huge_b.h5", "overflow.h5")),
+        solve(0, "huge.h5", [], "-o", "x.h5", "--precision", "fp64", "--scaling", "none", creates=["x.h5"]),
         solve(5, "rank2.h5", ["rank 2 of 3", "column 2 "]),  # C-25
         solve(5, "rank2_f2.h5", ["rank 2 of 3", "column 2 "]),
         solve(5, "zero_columns.h5", ["rank 18 of 20", "columns 0, 13 "]),  # C-26

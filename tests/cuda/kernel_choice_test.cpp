@@ -17,7 +17,7 @@ using namespace tallsketch;
 namespace {
 
 /// The sketch of a source by one rank with one kernel.
-std::vector<float> sketch_with(KernelChoice kernel, const SketchSpec& spec, RowSource& source, bool resident) {
+std::vector<double> sketch_with(KernelChoice kernel, const SketchSpec& spec, RowSource& source, bool resident) {
   const Communicator comm(MPI_COMM_WORLD);
   PhaseTimer timer;
   RunOptions options;
@@ -53,10 +53,10 @@ TEST_CASE("Scatter and flash sketch [A | b] in chunks as the oracle does, reside
                                                      {b.data(), m, r, r, ElementType::kFloat32, 0});
     for (const KernelChoice kernel : {KernelChoice::kScatter, KernelChoice::kFlash}) {
       for (const bool resident : {true, false}) {
-        const std::vector<float> got = sketch_with(kernel, spec, source, resident);
+        const std::vector<double> got = sketch_with(kernel, spec, source, resident);
         REQUIRE(got.size() == oracle.size());
         std::int64_t wrong = 0;
-        for (std::size_t i = 0; i < oracle.size(); ++i) wrong += static_cast<double>(got[i]) == oracle[i] ? 0 : 1;
+        for (std::size_t i = 0; i < oracle.size(); ++i) wrong += got[i] == oracle[i] ? 0 : 1;
         INFO("kernel " << to_word(kernel) << " m if contiguous " << total_rows << " resident " << resident);
         CHECK(wrong == 0);
       }

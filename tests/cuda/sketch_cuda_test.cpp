@@ -1,4 +1,5 @@
-// The CUDA kernels against the rule, the oracle and the host: entries, scatter FP32, FP16 and BF16, conversions, finishing.
+// The CUDA kernels against the rule, the oracle and the host: entries, scatter FP32, FP16, BF16 and FP64, conversions,
+// finishing.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -151,6 +152,53 @@ TEST_CASE("FP32 scatter of integers equals the oracle bit for bit for odd widths
       INFO("n " << n << " zeta " << zeta);
       CHECK(equal);
     }
+  }
+}
+
+TEST_CASE("FP64 scatter of integers beyond FP32 equals the oracle bit for bit for odd widths, rows and pitches") {
+  for (const std::int64_t n : {1, 3, 7, 8, 9, 31, 32, 33, 100, 257}) {
+    for (const int zeta : {1, 4, 9}) {
+      const std::int64_t rows = 1237, first = 77, pitch = n + n % 4;
+      const SketchSpec spec = spec_of(SketchHash::kPermuted, zeta * 40, zeta);
+      std::vector<double> matrix = make_exact_matrix<double>(first, rows, 0, n, pitch);
+      for (double& value : matrix) value += 0x1p30;  // wide_exact_entry
+      const auto device = to_device(matrix);
+      const auto entries = entries_of(spec, first, rows);
+      const std::int64_t sketch_pitch = n + 2;
+      auto sketch = zeros<double>(spec.d * sketch_pitch);
+      check(cuda::scatter_fp64(spec, {device.data(), rows, n, pitch, ElementType::kFloat64, first}, entries.data(),
+                               {sketch.data(), spec.d, n, sketch_pitch}, nullptr));
+      const std::vector<double> oracle =
+          oracle_sketch(spec, {matrix.data(), rows, n, pitch, ElementType::kFloat64, first}, {nullptr, rows, 0, 0});
+      const std::vector<double> got = to_host(sketch);
+      bool equal = true;
+      for (std::int64_t i = 0; i < spec.d; ++i) {
+        for (std::int64_t j = 0; j < sketch_pitch; ++j) {
+          const double expected = j < n ? oracle[static_cast<std::size_t>(i * n + j)] : 0.0;
+          equal = equal && got[static_cast<std::size_t>(i * sketch_pitch + j)] == expected;
+        }
+      }
+      INFO("n " << n << " zeta " << zeta);
+      CHECK(equal);
+    }
+  }
+}
+
+TEST_CASE("FP64 scatter takes float32 and float16 rows") {
+  const std::int64_t rows = 700;
+  const SketchSpec spec = spec_of(SketchHash::kIndependent, 4 * 48 + 1, 4);
+  const auto entries = entries_of(spec, 0, rows);
+  const auto same_as_oracle = [&](const auto& matrix, std::int64_t n, ElementType type) {
+    const auto device = to_device(matrix);
+    auto sketch = zeros<double>(spec.d * n);
+    check(cuda::scatter_fp64(spec, {device.data(), rows, n, n, type, 0}, entries.data(), {sketch.data(), spec.d, n, n},
+                             nullptr));
+    return to_host(sketch) == oracle_sketch(spec, {matrix.data(), rows, n, n, type, 0}, {nullptr, rows, 0, 0});
+  };
+  for (const std::int64_t n : {1, 5, 33}) {
+    INFO("n " << n);
+    CHECK(same_as_oracle(make_exact_matrix<float>(0, rows, 0, n, n), n, ElementType::kFloat32));
+    CHECK(same_as_oracle(make_exact_matrix<std::uint16_t>(0, rows, 0, n, n), n, ElementType::kFloat16));
   }
 }
 
@@ -391,18 +439,20 @@ TEST_CASE("Row counts beyond 65535 blocks of rows stay within CUDA's grid limits
   CHECK(equal);
 }
 
-TEST_CASE("The device QR gives the host's R up to the signs of its rows, and the same x") {
+TEMPLATE_TEST_CASE("The device QR gives the host's R up to the signs of its rows, and the same x", "", float, double) {
   const std::int64_t d = 200, n = 45, r = 2;
-  std::vector<float> sketch(static_cast<std::size_t>(d * (n + r)));
+  constexpr double kRoundoff = std::numeric_limits<TestType>::epsilon() / 2;
+  std::vector<TestType> sketch(static_cast<std::size_t>(d * (n + r)));
   for (std::size_t i = 0; i < sketch.size(); ++i) {
-    sketch[i] = static_cast<float>(std::sin(0.37 * static_cast<double>(i * i % 9973)) * (i % 47 == 5 ? 1e-20 : 1e3));
+    sketch[i] = static_cast<TestType>(std::sin(0.37 * static_cast<double>(i * i % 9973)) * (i % 47 == 5 ? 1e-20 : 1e3));
   }
   const auto device = to_device(sketch);
   const CudaStream stream;
-  TriangularFactor on_device =
-      qr_of_sketch_on_device({const_cast<float*>(device.data()), d, n + r, n + r}, n, r, 0.5, stream);
+  const SketchView<TestType> view{device.data(), d, n + r, n + r};
+  const TriangularFactor on_device = qr_of_sketch_on_device(view, n, r, 0.5, stream);
   const TriangularFactor on_host = qr_of_sketch(sketch, d, n, r, 0.5);
   CHECK(on_device.exponent == on_host.exponent);
+  CHECK(on_device.unit_roundoff == kRoundoff);
   const ReducedSolution a = solve_reduced(on_device, d), b = solve_reduced(on_host, d);
   REQUIRE(a.rank == n);
   REQUIRE(b.rank == n);
@@ -411,24 +461,34 @@ TEST_CASE("The device QR gives the host's R up to the signs of its rows, and the
     double error = 0, norm = 0;
     for (std::int64_t i = 0; i <= j; ++i) {
       const auto at = static_cast<std::size_t>(j * (n + r) + i);
-      error = std::max(error, std::fabs(std::fabs(double{on_device.upper[at]}) - std::fabs(double{on_host.upper[at]})));
-      norm = std::max(norm, std::fabs(double{on_host.upper[at]}));
+      error = std::max(error, std::fabs(std::fabs(on_device.upper[at]) - std::fabs(on_host.upper[at])));
+      norm = std::max(norm, std::fabs(on_host.upper[at]));
     }
     worst = std::max(worst, error / norm);
   }
   // Rows of R move by the condition of the columns before them, times the rounding of a QR of 200 rows.
-  CHECK(worst < 200 * 6e-8 * b.condition);
+  CHECK(worst < 200 * kRoundoff * b.condition);
   for (std::size_t i = 0; i < a.x.size(); ++i) {
-    CHECK(a.x[i] == Catch::Approx(b.x[i]).epsilon(1e-3).margin(1e-6 * std::fabs(b.x[i]) + 1e-6));
+    const double tolerance = sizeof(TestType) == 4 ? 1e-3 : 1e-10;
+    CHECK(a.x[i] == Catch::Approx(b.x[i]).epsilon(tolerance).margin(sizeof(TestType) == 4 ? 1e-6 : 1e-12));
   }
 }
 
-TEST_CASE("Non-finite elements of a sketch are counted") {
-  std::vector<float> sketch(1000, 1.0F);
-  sketch[17] = std::numeric_limits<float>::infinity();
-  sketch[999] = std::numeric_limits<float>::quiet_NaN();
+TEMPLATE_TEST_CASE("Non-finite elements of a sketch are counted, and its columns' largest magnitudes found", "", float,
+                   double) {
+  std::vector<TestType> sketch(1000, TestType{1});
+  sketch[17] = std::numeric_limits<TestType>::infinity();
+  sketch[999] = std::numeric_limits<TestType>::quiet_NaN();
+  sketch[503] = std::numeric_limits<TestType>::lowest();
+  sketch[504] = -3;
   auto device = to_device(sketch);
   auto count = zeros<unsigned long long>(1);
-  check(cuda::count_non_finite({device.data(), 100, 10, 10}, count.data(), nullptr));
+  const SketchView<TestType> view{device.data(), 100, 10, 10};
+  check(cuda::count_non_finite(view, count.data(), nullptr));
   CHECK(to_host(count)[0] == 2);
+  const std::vector<double> largest = column_maxima_on_device(view, CudaStream());
+  CHECK(largest[3] == static_cast<double>(std::numeric_limits<TestType>::max()));
+  CHECK(largest[4] == 3);
+  CHECK(std::isinf(largest[7]));
+  CHECK(largest[9] == 1);  // NaN is passed over
 }

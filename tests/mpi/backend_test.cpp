@@ -35,10 +35,10 @@ RunOptions run_options() {
 }
 
 /// The reduced sketch of the source on every rank, read in chunks of chunk_rows rows.
-std::vector<float> sketch_by_backend(RowSource& source, const SketchSpec& spec, std::int64_t chunk_rows,
-                                     Backend& backend, const Communicator& comm, bool resident,
-                                     ScalingChoice scaling = ScalingChoice::kAuto,
-                                     ReducePrecision reduce = ReducePrecision::kFp32) {
+std::vector<double> sketch_by_backend(RowSource& source, const SketchSpec& spec, std::int64_t chunk_rows,
+                                      Backend& backend, const Communicator& comm, bool resident,
+                                      ScalingChoice scaling = ScalingChoice::kAuto,
+                                      ReducePrecision reduce = ReducePrecision::kFp32) {
   PlanLimits limits;
   limits.chunk_rows = chunk_rows;
   Plan plan = make_plan(source.shape(), spec, comm.size(), limits);
@@ -66,32 +66,60 @@ std::vector<double> oracle_of(RowSource& source, const SketchSpec& spec) {
                        {b.data(), shape.m, shape.r, shape.r, ElementType::kFloat64, 0});
 }
 
-bool equal_bits(const std::vector<float>& sketch, const std::vector<double>& oracle) {
-  if (sketch.size() != oracle.size()) return false;
-  for (std::size_t i = 0; i < sketch.size(); ++i) {
-    if (static_cast<double>(sketch[i]) != oracle[i]) return false;
-  }
-  return true;
-}
-
 struct World {
   Communicator comm{MPI_COMM_WORLD};
   PhaseTimer timer;
   std::unique_ptr<Backend> backend = make_backend(run_options(), comm, timer);
 };
 
-/// Exit code and message of a solve that fails; 0 and nothing if it does not.
-std::pair<int, std::string> failure_of(World& world, RowSource& source) {
+/// x of a solve, empty on all ranks but the first.
+std::vector<double> x_of(World& world, RowSource& source, const SketchOptions& options, Report& report) {
   Watchdog watchdog(60, "test");
   Progress silent(nullptr);
-  Report report;
+  return solve(options, 400, source, *world.backend, {world.comm, watchdog, silent, world.timer}, report);
+}
+
+/// Exit code and message of a solve that fails; 0 and nothing if it does not.
+std::pair<int, std::string> failure_of(World& world, RowSource& source, const SketchOptions& options = {}) {
   try {
-    solve(SketchOptions{}, 400, source, *world.backend, {world.comm, watchdog, silent, world.timer}, report);
+    Report report;
+    x_of(world, source, options, report);
   } catch (const Error& e) {
     return {e.exit_code(), e.what()};
   }
   return {0, ""};
 }
+
+/// float64 or float32 rows of a source whose columns are multiplied by powers of two (n + r).
+class ColumnsTimesPowers final : public RowSource {
+ public:
+  ColumnsTimesPowers(RowSource& source, std::vector<int> exponents)
+      : source_(source), exponents_(std::move(exponents)) {}
+  const ProblemShape& shape() const override { return source_.shape(); }
+  const SourceInfo& info() const override { return source_.info(); }
+  void read(RowRange rows, void* a, double* b) override {
+    source_.read(rows, a, b);
+    const auto n = static_cast<std::size_t>(shape().n), cols = exponents_.size();
+    for (std::size_t i = 0; i < static_cast<std::size_t>(rows.size()); ++i) {
+      for (std::size_t j = 0; j < n; ++j) {
+        if (shape().a_type == ElementType::kFloat64) {
+          double& value = static_cast<double*>(a)[i * n + j];
+          value = std::ldexp(value, exponents_[j]);
+        } else {
+          float& value = static_cast<float*>(a)[i * n + j];
+          value = std::ldexp(value, exponents_[j]);
+        }
+      }
+      for (std::size_t k = n; k < cols; ++k) {
+        b[i * (cols - n) + k - n] = std::ldexp(b[i * (cols - n) + k - n], exponents_[k]);
+      }
+    }
+  }
+
+ private:
+  RowSource& source_;
+  std::vector<int> exponents_;
+};
 
 }  // namespace
 
@@ -112,8 +140,7 @@ TEST_CASE("A backend's sketch of integers equals the oracle bit for bit at any c
           for (const bool resident : {false, true}) {
             if (resident && !on_gpus()) continue;
             INFO("m " << m << " n " << n << " r " << r << " zeta " << zeta << " d " << d << " chunk " << chunk);
-            MPI_REQUIRE(
-                equal_bits(sketch_by_backend(source, spec, chunk, *world.backend, world.comm, resident), oracle));
+            MPI_REQUIRE(sketch_by_backend(source, spec, chunk, *world.backend, world.comm, resident) == oracle);
           }
         }
       }
@@ -133,8 +160,7 @@ TEST_CASE(
         for (const std::int64_t chunk : {std::int64_t{1000000}, std::int64_t{777}}) {
           INFO("hash " << static_cast<int>(hash) << " total " << total_rows << " kappa " << kappa << " chunk "
                        << chunk);
-          MPI_REQUIRE(
-              equal_bits(sketch_by_backend(source, spec, chunk, *world.backend, world.comm, on_gpus()), oracle));
+          MPI_REQUIRE(sketch_by_backend(source, spec, chunk, *world.backend, world.comm, on_gpus()) == oracle);
         }
       }
     }
@@ -153,8 +179,36 @@ TEST_CASE("A backend reads float64 and float16 rows as it reads float32 rows, re
       for (const bool resident : {false, true}) {
         if (resident && !on_gpus()) continue;
         INFO("type " << static_cast<int>(type) << " hash " << static_cast<int>(hash) << " resident " << resident);
-        MPI_REQUIRE(equal_bits(sketch_by_backend(source, spec, 400, *world.backend, world.comm, resident), oracle));
+        MPI_REQUIRE(sketch_by_backend(source, spec, 400, *world.backend, world.comm, resident) == oracle);
       }
+    }
+  }
+}
+
+TEST_CASE("An FP64 sketch of integers beyond FP32 equals the oracle bit for bit, and that of narrower types too") {
+  World world;
+  for (const SketchHash hash : {SketchHash::kPermuted, SketchHash::kIndependent}) {
+    SketchSpec spec = make_spec(hash, 96, 4);
+    for (const auto& [n, r] : {std::pair<std::int64_t, std::int64_t>{37, 1}, {5, 3}, {64, 9}}) {
+      WideExactSource source(3001, n, r);
+      const std::vector<double> oracle = oracle_of(source, spec);
+      for (const std::int64_t chunk : {std::int64_t{100000}, std::int64_t{777}}) {
+        for (const bool resident : {false, true}) {
+          if (resident && !on_gpus()) continue;
+          INFO("n " << n << " r " << r << " chunk " << chunk << " resident " << resident);
+          spec.precision = SketchPrecision::kFp64;
+          MPI_REQUIRE(sketch_by_backend(source, spec, chunk, *world.backend, world.comm, resident) == oracle);
+          spec.precision = SketchPrecision::kFp32;
+          MPI_REQUIRE(sketch_by_backend(source, spec, chunk, *world.backend, world.comm, resident) != oracle);
+        }
+      }
+    }
+    spec.precision = SketchPrecision::kFp64;
+    for (const ElementType type : {ElementType::kFloat32, ElementType::kFloat16}) {
+      ExactSource source(3001, 21, 1, type);
+      INFO("type " << static_cast<int>(type));
+      MPI_REQUIRE(sketch_by_backend(source, spec, 400, *world.backend, world.comm, on_gpus()) ==
+                  oracle_of(source, spec));
     }
   }
 }
@@ -163,8 +217,7 @@ TEST_CASE("More ranks than batches leave ranks without rows and the sketch uncha
   World world;
   const SketchSpec spec = make_spec(SketchHash::kPermuted, 16, 4);  // T = 512: all rows on rank 0
   ExactSource source(3, 2, 1, ElementType::kFloat32);
-  MPI_REQUIRE(
-      equal_bits(sketch_by_backend(source, spec, 2, *world.backend, world.comm, false), oracle_of(source, spec)));
+  MPI_REQUIRE(sketch_by_backend(source, spec, 2, *world.backend, world.comm, false) == oracle_of(source, spec));
 }
 
 TEST_CASE("The sketch of real numbers is the oracle's to rounding, and equal bit for bit in a second run on the host") {
@@ -172,23 +225,20 @@ TEST_CASE("The sketch of real numbers is the oracle's to rounding, and equal bit
   SyntheticSource source({.kind = "gaussian", .m = 20000, .n = 50, .seed = 5});
   const SketchSpec spec = make_spec(SketchHash::kPermuted, 128, 4);
   const std::vector<double> oracle = oracle_of(source, spec);
-  const std::vector<float> first = sketch_by_backend(source, spec, 3000, *world.backend, world.comm, on_gpus());
+  const std::vector<double> first = sketch_by_backend(source, spec, 3000, *world.backend, world.comm, on_gpus());
   double worst = 0;
   for (std::size_t i = 0; i < oracle.size(); ++i) worst = std::max(worst, std::fabs(first[i] - oracle[i]));
   // A bucket sums m zeta / d = 625 numbers of size 1: sqrt(625) = 25, with 625 roundings of at most 2^-24 of it each.
   MPI_REQUIRE(worst < 625 * 25 * 6e-8);
-  const std::vector<float> second = sketch_by_backend(source, spec, 3000, *world.backend, world.comm, on_gpus());
+  const std::vector<double> second = sketch_by_backend(source, spec, 3000, *world.backend, world.comm, on_gpus());
   if (!on_gpus()) MPI_REQUIRE(first == second);
 }
 
 TEST_CASE("x of a solve is the least-squares solution of the sketched problem in FP64, whatever the number of ranks") {
   World world;
   SyntheticSource source({.kind = "gaussian", .m = 9000, .n = 40, .noise = 0.5, .seed = 3});
-  Watchdog watchdog(60, "test");
-  Progress silent(nullptr);
   Report report;
-  const std::vector<double> x =
-      solve(SketchOptions{}, 1000, source, *world.backend, {world.comm, watchdog, silent, world.timer}, report);
+  const std::vector<double> x = x_of(world, source, {}, report);
   MPI_REQUIRE(report.sketch && report.sketch->d == 128);
   const SketchSpec& spec = *report.sketch;
   std::vector<double> sketch = oracle_of(source, spec);  // (d, n + 1)
@@ -282,6 +332,95 @@ TEST_CASE("A NaN on the last rank ends the solve with kind non-finite on every r
   }
 }
 
+TEST_CASE("Columns beyond the range of the sketch are scaled by powers of two, which are undone on x exactly") {
+  World world;
+  // Integers: every sketch of them is exact, so that the scaled problem has the same bits after its columns are scaled.
+  ExactSource wide(4001, 6, 2, ElementType::kFloat64), narrow(4001, 6, 2, ElementType::kFloat32);
+  struct Case {
+    RowSource& source;
+    SketchPrecision precision;
+    std::vector<int> exponents;  // of 6 columns of A and 2 of b
+    int unscaled_code;           // exit code with --scaling none
+  };
+  for (const Case& c : {Case{wide, SketchPrecision::kFp32, {300, -300, 0, 5, -300, 300, 300, -300}, 4},
+                        Case{wide, SketchPrecision::kFp32, {0, 0, 0, 0, 0, 0, 400, -400}, 4},
+                        Case{wide, SketchPrecision::kFp32, {0, 0, -110, 0, 0, 0, 0, 0}, 0},
+                        Case{wide, SketchPrecision::kFp64, {600, -600, 0, 0, 0, 0, 400, -400}, 0},
+                        Case{narrow, SketchPrecision::kFp32, {124, -130, 0, 0, 0, 0, -200, 300}, 4}}) {
+    SketchOptions options;
+    options.precision = c.precision;
+    Report plain_report, report;
+    const std::vector<double> plain = x_of(world, c.source, options, plain_report);
+    ColumnsTimesPowers scaled(c.source, c.exponents);
+    const std::vector<double> x = x_of(world, scaled, options, report);
+    bool same = true;
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+      same = same && x[i] == std::ldexp(plain[i], c.exponents[6 + i % 2] - c.exponents[i / 2]);
+    }
+    INFO("exponent of column 0: " << c.exponents[0]);
+    MPI_REQUIRE(same);
+    MPI_REQUIRE(plain_report.scaling == "none" && plain_report.solver.passes == 1);
+    MPI_REQUIRE(report.scaling == "auto" && report.solver.passes == 3 && report.warnings.size() == 1);
+    if (world.comm.is_root()) {
+      CHECK(*report.solver.condition_estimate == *plain_report.solver.condition_estimate);
+      CHECK(std::isfinite(*report.solver.relative_residual));
+      CHECK(std::isfinite(*report.solver.x_error_estimate));
+    }
+    SketchOptions unscaled = options;
+    unscaled.scaling = ScalingChoice::kNone;
+    const auto [code, message] = failure_of(world, scaled, unscaled);
+    INFO(message);
+    MPI_REQUIRE(code == c.unscaled_code);
+  }
+}
+
+TEST_CASE("A column of zeros is looked at once more, not scaled") {
+  World world;
+  class ZeroColumn final : public RowSource {
+   public:
+    ZeroColumn() : shape_{2000, 2, 1, ElementType::kFloat64} {}
+    const ProblemShape& shape() const override { return shape_; }
+    const SourceInfo& info() const override { return info_; }
+    void read(RowRange rows, void* a, double* b) override {
+      for (std::int64_t i = 0; i < rows.size(); ++i) {
+        static_cast<double*>(a)[2 * i] = exact_entry(rows.begin + i, 0);
+        static_cast<double*>(a)[2 * i + 1] = exact_entry(rows.begin + i, 1);
+        b[i] = 0;
+      }
+    }
+
+   private:
+    ProblemShape shape_;
+    SourceInfo info_;
+  } source;
+  Report report;
+  const std::vector<double> x = x_of(world, source, {}, report);
+  MPI_REQUIRE(x == std::vector<double>(world.comm.is_root() ? 2 : 0, 0.0));
+  MPI_REQUIRE(report.scaling == "none" && report.solver.passes == 2);
+}
+
+TEST_CASE(
+    "At condition 1e9 an FP32 sketch reports dependent columns, an FP64 sketch finds x to the accuracy of its "
+    "residual") {
+  World world;
+  SyntheticSource source(
+      {.kind = "illcond", .m = 6000, .n = 30, .type = ElementType::kFloat64, .cond = 1e9, .noise = 0});
+  const auto [code, message] = failure_of(world, source);
+  INFO(message);
+  MPI_REQUIRE(code == 5);
+  MPI_REQUIRE(message.find("--precision fp64") != std::string::npos);
+  SketchOptions options;
+  options.precision = SketchPrecision::kFp64;
+  Report report;
+  const std::vector<double> x = x_of(world, source, options, report);
+  if (world.comm.is_root()) {
+    CHECK(*report.solver.rank == 30);
+    CHECK(*report.solver.condition_estimate > 1e7);
+    CHECK(*report.solver.condition_estimate < 2e9);
+    CHECK(*report.solver.relative_residual < 1e-12);
+  }
+}
+
 TEST_CASE("A sketch reduced in fp16 is exact where halves hold its sums, and within their rounding elsewhere") {
   World world;
   const SketchSpec spec = make_spec(SketchHash::kPermuted, 128, 4);
@@ -290,22 +429,21 @@ TEST_CASE("A sketch reduced in fp16 is exact where halves hold its sums, and wit
   };
   // About 88 entries of magnitude 8 meet in a bucket: sums stay below 2048, which halves count up to exactly.
   ExactSource small(2800, 21, 2, ElementType::kFloat32);
-  MPI_REQUIRE(equal_bits(reduced(small, ReducePrecision::kFp16), oracle_of(small, spec)));
+  MPI_REQUIRE(reduced(small, ReducePrecision::kFp16) == oracle_of(small, spec));
 
   SyntheticSource source({.kind = "gaussian", .m = 20000, .n = 50, .seed = 5});
-  const std::vector<float> exact = reduced(source, ReducePrecision::kFp32);
-  const std::vector<float> halves = reduced(source, ReducePrecision::kFp16);
+  const std::vector<double> exact = reduced(source, ReducePrecision::kFp32);
+  const std::vector<double> halves = reduced(source, ReducePrecision::kFp16);
   if (!on_gpus()) MPI_REQUIRE(halves == reduced(source, ReducePrecision::kFp16));  // scatter and strip as they are
-  std::vector<float> largest(51, 0.0F);
+  std::vector<double> largest(51, 0.0);
   for (std::size_t i = 0; i < exact.size(); ++i) largest[i % 51] = std::max(largest[i % 51], std::fabs(exact[i]));
   bool b_equal = true, near = true;
   for (std::size_t i = 0; i < exact.size(); ++i) {
-    const float difference = std::fabs(halves[i] - exact[i]);
+    const double difference = std::fabs(halves[i] - exact[i]);
     // b goes in FP32, in other messages than before, so that its sums may be taken in another order.
-    if (i % 51 == 50)
-      b_equal = b_equal && difference <= 2 * static_cast<float>(world.comm.size()) * 0x1p-22F * largest[50];
+    if (i % 51 == 50) b_equal = b_equal && difference <= 2 * world.comm.size() * 0x1p-22 * largest[50];
     // Partial sums are of the size of the largest: one rounding of each rank's part, one of each addition.
-    near = near && difference <= 2 * static_cast<float>(world.comm.size()) * 0x1p-11F * 2 * largest[i % 51];
+    near = near && difference <= 2 * world.comm.size() * 0x1p-11 * 2 * largest[i % 51];
   }
   MPI_REQUIRE(b_equal);
   MPI_REQUIRE(near);
@@ -333,7 +471,7 @@ TEST_CASE("A bf16 sketch of small integers equals the oracle bit for bit, reside
        {SketchRounding::kNearest, SketchRounding::kStochastic, SketchRounding::kDither}) {
     spec.rounding = rounding;
     for (const bool resident : {false, true}) {
-      MPI_REQUIRE(equal_bits(sketch_by_backend(source, spec, 100, *world.backend, world.comm, resident), oracle));
+      MPI_REQUIRE(sketch_by_backend(source, spec, 100, *world.backend, world.comm, resident) == oracle);
       const RoundingLosses losses = world.backend->losses();
       MPI_REQUIRE(losses.overflowed == 0 && losses.flushed == 0);
     }
@@ -370,7 +508,7 @@ TEST_CASE(
     Scaled source(exponent);
     const std::vector<double> oracle = oracle_of(source, spec);
     const auto relative_error = [&](ScalingChoice scaling) {
-      const std::vector<float> got = sketch_by_backend(source, spec, 1000, *world.backend, world.comm, true, scaling);
+      const std::vector<double> got = sketch_by_backend(source, spec, 1000, *world.backend, world.comm, true, scaling);
       double error = 0, norm = 0;
       for (std::size_t i = 0; i < oracle.size(); ++i) {
         const double difference = got[i] - oracle[i];

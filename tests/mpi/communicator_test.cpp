@@ -53,24 +53,26 @@ TEST_CASE("Sums, minima and maxima run over all ranks, in every type and for cou
   const int triangle = p * (p + 1) / 2;  // sum of rank + 1
   for (const std::int64_t count : {0, 1, 7, 10001}) {
     std::vector<float> f(static_cast<std::size_t>(count)), largest(f.size());
-    std::vector<double> d(f.size());
+    std::vector<double> d(f.size()), largest_double(f.size());
     std::vector<std::int64_t> i(f.size());
     for (std::size_t k = 0; k < f.size(); ++k) {
       f[k] = static_cast<float>((comm.rank() + 1) * static_cast<int>(k % 100));
       d[k] = 1e10 * f[k];
       i[k] = (std::int64_t{1} << 40) * (comm.rank() + 1) + static_cast<std::int64_t>(k);
       largest[k] = static_cast<float>(k % 2 == 0 ? comm.rank() : -comm.rank());
+      largest_double[k] = 1e300 * largest[k];
     }
     comm.sum(f.data(), count);
     comm.sum(d.data(), count);
     comm.sum(i.data(), count);
     comm.max(largest.data(), count);
+    comm.max(largest_double.data(), count);
     bool right = true;
     for (std::size_t k = 0; k < f.size(); ++k) {
       const auto expected = static_cast<float>(triangle * static_cast<int>(k % 100));
       right = right && f[k] == expected && d[k] == 1e10 * expected &&
               i[k] == (std::int64_t{1} << 40) * triangle + p * static_cast<std::int64_t>(k) &&
-              largest[k] == (k % 2 == 0 ? static_cast<float>(p - 1) : 0.0F);
+              largest[k] == (k % 2 == 0 ? static_cast<float>(p - 1) : 0.0F) && largest_double[k] == 1e300 * largest[k];
     }
     INFO("count " << count);
     MPI_REQUIRE(right);

@@ -24,6 +24,9 @@ inline int exact_entry(std::int64_t row, std::int64_t col) {
   return static_cast<int>(bounded(word_pair(words, 0), 2 * kExactMagnitude + 1)) - kExactMagnitude;
 }
 
+/// Integers whose last bits FP32 drops, and whose sums by the thousand FP64 holds: 2^30 + exact_entry.
+inline double wide_exact_entry(std::int64_t row, std::int64_t col) { return 0x1p30 + exact_entry(row, col); }
+
 /// An entry in the type of a buffer; std::uint16_t stands for a half's bit pattern.
 template <class T>
 T exact_entry_as(std::int64_t row, std::int64_t col) {

@@ -40,13 +40,13 @@ class Stored final : public RowSource {
 };
 
 /// The message of the error, "" without one; every chunk size must say the same.
-std::string complaint(Stored source) {
+std::string complaint(Stored source, SketchPrecision precision = SketchPrecision::kFp32) {
   const Communicator comm(MPI_COMM_WORLD);
   std::string first;
   for (const std::int64_t chunk : {1, 2, 3, 100}) {
     std::string message;
     try {
-      throw_if_out_of_range(source, {0, source.shape().m}, chunk, comm);
+      throw_if_out_of_range(source, {0, source.shape().m}, chunk, precision, comm);
     } catch (const Error& e) {
       CHECK(e.exit_code() == 4);
       message = e.what();
@@ -123,4 +123,23 @@ TEST_CASE("Float64 values that float32 would flush to zero are named; zeros and 
   CHECK_THAT(complaint(Stored({1, 0, 1, 2, 1, 3}, {0, 1e-45, 1}, 2, 1)),
              ContainsSubstring("b has 1 values below the range of float32") && ContainsSubstring("row 1, column 0"));
   CHECK(complaint(Stored({1, 0, 2e-38, 2, -2e-38, 3}, {0, 0, 1}, 2, 1)) == "");
+}
+
+TEST_CASE("An FP64 sketch holds every finite float64") {
+  CHECK(complaint({{1e300, 2, 3, 4, 5, 1e-320, 7, 8}, {1, 2, 3, 1e-60}, 2, 1}, SketchPrecision::kFp64) == "");
+  CHECK_THAT(complaint({{1, 2, 3, 4, 5, std::nan(""), 7, 8}, {1, 2, 3, 4}, 2, 1}, SketchPrecision::kFp64),
+             ContainsSubstring("A has 1 non-finite"));
+}
+
+TEST_CASE("The largest magnitude of every column of A and b is found over all chunks; NaN and Inf are placed instead") {
+  const Communicator comm(MPI_COMM_WORLD);
+  const double least = std::numeric_limits<double>::denorm_min();
+  for (const std::int64_t chunk : {1, 2, 100}) {
+    Stored source({1, -least, -5, 0, 2, 0}, {1e-30, 0, -1e300}, 2, 1);
+    CHECK(finite_column_maxima(source, {0, 3}, chunk, comm) == std::vector<double>{5, least, 1e300});
+    CHECK(finite_column_maxima(source, {1, 1}, chunk, comm) == std::vector<double>{0, 0, 0});
+    Stored with_nan({1, 2, 3, std::nan(""), 4, 5}, {1, 2, INFINITY}, 2, 1);
+    CHECK_THROWS_WITH(finite_column_maxima(with_nan, {0, 3}, chunk, comm),
+                      ContainsSubstring("A has 1 non-finite") && ContainsSubstring("row 1, column 1"));
+  }
 }

@@ -56,6 +56,19 @@ TEST_CASE("Defaults of solve are those of the contract") {
   CHECK(options.run.backend == BackendChoice::kAuto);
 }
 
+TEST_CASE("The precision of the sketch is one of those that a backend has") {
+  for (const auto& [word, precision] : {std::pair{"fp32", SketchPrecision::kFp32},
+                                        {"fp16", SketchPrecision::kFp16},
+                                        {"fp64", SketchPrecision::kFp64}}) {
+    SolveOptions options;
+    CHECK(parse(options, {"f.h5", "--precision", word}) == "");
+    CHECK(options.sketch.precision == precision);
+    CHECK(to_word(precision) == std::string(word));
+  }
+  SolveOptions options;
+  CHECK(parse(options, {"f.h5", "--precision", "fp8"}) != "");
+}
+
 TEST_CASE("Sizes take decimal and binary suffixes, times take units") {
   struct Row {
     const char* text;

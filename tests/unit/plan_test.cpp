@@ -160,6 +160,16 @@ TEST_CASE("The limit of sketch rows is refused on the far side only") {
   CHECK(spec_error(wide, with_oversample(1000000)).first == 2);
 }
 
+TEST_CASE("An FP64 sketch and its factorisation are planned with 8 bytes an element") {
+  const ProblemShape shape{100'000, 50, 2, ElementType::kFloat64};
+  SketchOptions options;
+  const Plan single = make_plan(shape, make_sketch_spec(shape, options), 2, {});
+  options.precision = SketchPrecision::kFp64;
+  const Plan wide = make_plan(shape, make_sketch_spec(shape, options), 2, {});
+  CHECK(wide.sketch_bytes == 128 * 52 * 8);
+  CHECK(wide.factor_bytes == single.factor_bytes + 2 * 128 * 52 * 4);
+}
+
 TEST_CASE("A plan that does not fit names every part, the limit and the remedies; one byte more is enough") {
   const ProblemShape shape{100'000, 50, 2, ElementType::kFloat64};
   const SketchSpec spec = make_sketch_spec(shape, {});

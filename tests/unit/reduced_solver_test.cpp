@@ -293,6 +293,45 @@ TEST_CASE("Dependent and zero columns are named, later ones blamed, and x is not
   CHECK(dependent_of(near) == List{});
 }
 
+TEST_CASE(
+    "A QR in FP64 keeps columns that differ by 1e-9, finds their coefficients, and names what is dependent to FP64") {
+  const std::int64_t d = 96, n = 6;
+  const Sketch random = random_sketch(d, n, 1);
+  std::vector<double> sketch(random.data.begin(), random.data.end());
+  const std::vector<double> coefficients = {1, -2, 0.5, 3, -1, 2};
+  for (std::int64_t i = 0; i < d; ++i) {
+    double* const row = sketch.data() + i * (n + 1);
+    row[4] = row[1] + 1e-9 * row[4];
+    row[n] = 0;
+    for (std::int64_t j = 0; j < n; ++j) row[n] += coefficients[static_cast<std::size_t>(j)] * row[j];
+  }
+  const TriangularFactor factor = qr_of_sketch(sketch, d, n, 1, 0.5);
+  CHECK(factor.unit_roundoff == 0x1p-53);
+  const ReducedSolution solution = solve_reduced(factor, d);
+  REQUIRE(solution.rank == n);
+  CHECK(solution.condition > 1e8);
+  CHECK(solution.condition < 1e10);
+  for (std::size_t j = 0; j < coefficients.size(); ++j) {
+    CHECK(solution.x[j] == Approx(coefficients[j]).margin(1e-5));  // 2^-53 times the condition, and sqrt(d)
+  }
+  const std::vector<float> narrow(sketch.begin(), sketch.end());
+  CHECK(solve_reduced(qr_of_sketch(narrow, d, n, 1, 0.5), d).dependent == std::vector<std::int64_t>{4});
+  for (std::int64_t i = 0; i < d; ++i)
+    sketch[static_cast<std::size_t>(i * (n + 1) + 4)] = sketch[static_cast<std::size_t>(i * (n + 1) + 1)];
+  CHECK(solve_reduced(qr_of_sketch(sketch, d, n, 1, 0.5), d).dependent == std::vector<std::int64_t>{4});
+}
+
+TEST_CASE("Exponents far beyond those of one column leave x, residual and spread finite where they can be") {
+  const Sketch s = random_sketch(64, 5, 1);
+  TriangularFactor factor = qr_of_sketch(s.data, s.d, s.n, 1, 0.5);
+  const ReducedSolution plain = solve_reduced(factor, s.d);
+  for (int& exponent : factor.exponent) exponent += 900;  // all columns, of b too: x stays
+  const ReducedSolution scaled = solve_reduced(factor, s.d);
+  CHECK(scaled.x == plain.x);
+  CHECK(scaled.sketched_residual[0] == std::ldexp(plain.sketched_residual[0], -900));
+  CHECK(scaled.spread == std::ldexp(plain.spread, 900));
+}
+
 TEST_CASE("b = 0 gives x = 0 and no residual; b in the range of A gives its coefficients") {
   Sketch s = random_sketch(64, 7, 2);
   for (std::int64_t i = 0; i < s.d; ++i) {

@@ -14,7 +14,7 @@ using namespace tallsketch;
 
 TEST_CASE("the extremes of a scaled diagonal matrix are its entries, and further columns do not count") {
   // (d, cols) = (4, 3), n = 2: columns (6, 0, 0, 0) and (0, 0, 1, 0), scaled by 1/2; the third is b's.
-  const std::vector<float> sketch = {6, 0, 9, 0, 0, 9, 0, 1, 9, 0, 0, 9};
+  const std::vector<double> sketch = {6, 0, 9, 0, 0, 9, 0, 1, 9, 0, 0, 9};
   const SketchGeometry geometry = measure_geometry(sketch, 4, 2, 3, 0.5);
   CHECK(geometry.largest == Catch::Approx(3));
   CHECK(geometry.smallest == Catch::Approx(0.5));

@@ -167,6 +167,27 @@ TEST_CASE("Baselines refuse 16-bit sketches and b; a sparse matrix of 2^31 nonze
   CHECK(is_skipped(grid_of(options), "2^31 - 1 nonzeros"));
 }
 
+TEST_CASE("An fp64 sketch has one rounding and takes A in FP64 too; no other sketch does, and no baseline") {
+  BenchSketchOptions options;
+  options.cols = {8};
+  options.rows = {1000};
+  options.dtype = {ElementType::kFloat32, ElementType::kFloat64};
+  options.precision = {SketchPrecision::kFp64};
+  options.rounding = {SketchRounding::kNearest, SketchRounding::kStochastic};
+  CHECK(grid_of(options).cases.size() == 2);
+  options.rounding = {SketchRounding::kStochastic, SketchRounding::kDither};
+  CHECK(grid_of(options).cases.empty());
+  CHECK(is_skipped(grid_of(options), "--rounding stochastic"));
+  options.rounding = {SketchRounding::kNearest};
+  options.kernel = {BenchKernel::kSpmm};
+  CHECK(is_skipped(grid_of(options), "fp32 alone"));
+  options.kernel = {BenchKernel::kAuto};
+  options.precision = {SketchPrecision::kFp32, SketchPrecision::kBf16};
+  options.dtype = {ElementType::kFloat64};
+  CHECK(grid_of(options).cases.empty());
+  CHECK(is_skipped(grid_of(options), "--dtype f8"));
+}
+
 TEST_CASE("A dense sketch of d rows is measured once") {
   BenchSketchOptions options;
   options.cols = {64};

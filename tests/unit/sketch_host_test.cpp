@@ -51,6 +51,24 @@ Problem<T> make_exact_problem(std::int64_t first_row, std::int64_t m, std::int64
   return p;
 }
 
+/// A and b of wide_exact_entry.
+Problem<double> make_wide_problem(std::int64_t first_row, std::int64_t m, std::int64_t n, std::int64_t r,
+                                  std::int64_t more_pitch = 0) {
+  Problem<double> p = make_exact_problem<double>(first_row, m, n, r, more_pitch);
+  for (std::int64_t k = 0; k < m; ++k) {
+    for (std::int64_t j = 0; j < n; ++j)
+      p.a[static_cast<std::size_t>(k * p.pitch_a + j)] = wide_exact_entry(first_row + k, j);
+    for (std::int64_t j = 0; j < r; ++j)
+      p.b[static_cast<std::size_t>(k * p.pitch_b + j)] = wide_exact_entry(first_row + k, n + j);
+  }
+  return p;
+}
+
+SketchSpec in_fp64(SketchSpec spec) {
+  spec.precision = SketchPrecision::kFp64;
+  return spec;
+}
+
 /// Uniform reals in [-1, 1), whose sums depend on their order.
 template <class T>
 Problem<T> make_real_problem(std::int64_t first_row, std::int64_t m, std::int64_t n, std::int64_t r) {
@@ -89,10 +107,11 @@ class Workspace {
 };
 
 /// The host sketch of a problem in chunks. result  (d, n + r) row-major, without padding
+/// Sum is the type of the accumulators: double with an FP64 spec.
 /// Checks on the way that nothing behind the workspace and beside the columns of the output was written.
-template <class T>
-std::vector<float> host_sketch(const SketchSpec& spec, const Problem<T>& p, std::int64_t chunk_rows = kAllRows,
-                               int threads = 2) {
+template <class Sum = float, class T>
+std::vector<Sum> host_sketch(const SketchSpec& spec, const Problem<T>& p, std::int64_t chunk_rows = kAllRows,
+                             int threads = 2) {
   Workspace workspace(spec, p.n, p.r, threads);
   host::sketch_begin(spec, p.n, p.r, workspace.handle);
   for (std::int64_t k = 0; k < p.m; k += std::min(chunk_rows, p.m)) {
@@ -101,18 +120,18 @@ std::vector<float> host_sketch(const SketchSpec& spec, const Problem<T>& p, std:
   }
   const std::int64_t cols = p.n + p.r;
   const std::int64_t pitch = cols + 5;
-  constexpr float kUntouched = -12345.5F;
-  std::vector<float> out(static_cast<std::size_t>((spec.d + 1) * pitch), kUntouched);
+  constexpr Sum kUntouched = -12345.5F;
+  std::vector<Sum> out(static_cast<std::size_t>((spec.d + 1) * pitch), kUntouched);
   host::sketch_end(spec, workspace.handle, {out.data(), spec.d, cols, pitch});
   REQUIRE(workspace.guard_is_whole());
 
-  std::vector<float> result;
+  std::vector<Sum> result;
   int touched = 0;
   for (std::int64_t i = 0; i <= spec.d; ++i) {
     const auto row = out.begin() + i * pitch;
     const std::int64_t written = i < spec.d ? cols : 0;
     result.insert(result.end(), row, row + written);
-    touched += static_cast<int>(std::count_if(row + written, row + pitch, [](float x) { return x != kUntouched; }));
+    touched += static_cast<int>(std::count_if(row + written, row + pitch, [](Sum x) { return x != kUntouched; }));
   }
   REQUIRE(touched == 0);
   return result;
@@ -124,7 +143,8 @@ std::vector<double> oracle(const SketchSpec& spec, const Problem<T>& p) {
 }
 
 /// Entries that differ; exact comparison, so a NaN differs from everything.
-std::int64_t differences(const std::vector<float>& y, const std::vector<double>& expected) {
+template <class Sum>
+std::int64_t differences(const std::vector<Sum>& y, const std::vector<double>& expected) {
   if (y.size() != expected.size()) return -1;
   std::int64_t count = 0;
   for (std::size_t i = 0; i < y.size(); ++i) count += !(static_cast<double>(y[i]) == expected[i]);
@@ -263,6 +283,39 @@ TEST_CASE("BlockPerm is the oracle's too: both kinds of blocks, both hashes, cut
         }
       }
     }
+  }
+}
+
+TEST_CASE("an FP64 sketch of integers beyond FP32 is the oracle's, bit for bit; an FP32 one is not") {
+  // One register, parts of one and several; gather with C = 16, 4 and 1 (a scatter), T = 510, d no multiple of zeta.
+  for (const auto& [hash, d, zeta] : {std::tuple{SketchHash::kPermuted, 128, 4},
+                                      {SketchHash::kPermuted, 512, 4},
+                                      {SketchHash::kPermuted, 2048, 4},
+                                      {SketchHash::kPermuted, 18, 3},
+                                      {SketchHash::kIndependent, 131, 4}}) {
+    const SketchSpec spec = make_spec(hash, d, zeta);
+    for (const std::int64_t n : {1, 7, 8, 16, 17, 100}) {
+      for (const std::int64_t more : {0, 3}) {
+        INFO("d " << d << " zeta " << zeta << " n " << n << " pitch " << n + more);
+        const Problem<double> p = make_wide_problem(77, 1301, n, 3, more);
+        const std::vector<double> expected = oracle(spec, p);
+        CHECK(differences(host_sketch<double>(in_fp64(spec), p, kAllRows, 2), expected) == 0);
+        CHECK(differences(host_sketch<double>(in_fp64(spec), p, 333, 3), expected) == 0);
+        CHECK(differences(host_sketch(spec, p), expected) > 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("an FP64 sketch takes float rows too, and shares its accumulators among threads") {
+  for (const auto& [d, m, n] : {std::tuple<std::int64_t, std::int64_t, std::int64_t>{16, 70000, 3},  // 16 segments
+                                {1024, 1700, 200},                                                   // two
+                                {4096, 1500, 300}}) {                                                // one
+    const SketchSpec spec = in_fp64(make_spec(SketchHash::kPermuted, d, 4));
+    const Problem<float> p = make_exact_problem<float>(16384 - 800, m, n, 2);
+    const std::vector<double> expected = oracle(spec, p);
+    INFO("d " << d << " n " << n);
+    for (const int threads : {1, 3}) CHECK(differences(host_sketch<double>(spec, p, kAllRows, threads), expected) == 0);
   }
 }
 

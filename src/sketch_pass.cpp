@@ -1,0 +1,177 @@
+#include "src/sketch_pass.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "src/communicator.h"
+#include "src/error.h"
+#include "src/non_finite.h"
+#include "src/progress.h"
+#include "src/report.h"
+#include "src/row_pass.h"
+#include "src/scaled_source.h"
+#include "src/solver.h"
+#include "src/watchdog.h"
+
+namespace tallsketch {
+
+namespace {
+
+/// A rank that waits for a slower one is not stuck: a pass is expected to run at least this fast.
+/// A tenth of what one loaded core of the slowest machine tried reads.
+constexpr double kSlowestRead = 0.2e9;  // bytes/s
+
+/// Every row of this rank goes from the source to the backend. Returns ||b||^2 of these rows, column by column.
+std::vector<double> sketch_rows(const SketchJob& job, RowSource& source, Backend& backend,
+                                const SolveContext& context) {
+  const std::int64_t r = job.shape.r, row_bytes = job.shape.a_row_bytes();
+  std::vector<double> b_squares(static_cast<std::size_t>(r), 0.0);
+  for_each_chunk(job.rows, job.plan.chunk_rows, [&](RowRange rows) {
+    ChunkBuffer& chunk = backend.next_buffer();
+    chunk.rows = rows;
+    context.timer.time(Phase::kRead, [&] { source.read(rows, chunk.a, chunk.b); });
+    for (std::int64_t i = 0; i < rows.size(); ++i) {
+      for (std::int64_t k = 0; k < r; ++k)
+        b_squares[static_cast<std::size_t>(k)] += chunk.b[i * r + k] * chunk.b[i * r + k];
+    }
+    backend.upload(chunk);
+    context.watchdog.touch();
+    const auto done = static_cast<double>(rows.end - job.rows.begin);
+    context.progress.fraction("sketch", done / static_cast<double>(job.rows.size()),
+                              done * static_cast<double>(row_bytes));
+  });
+  return b_squares;
+}
+
+/// Seconds that a pass over the busiest rank's rows takes at most.
+double pass_seconds(const SketchJob& job) {
+  return static_cast<double>(job.plan.rank_rows.front().size() * job.shape.a_row_bytes()) / kSlowestRead;
+}
+
+void count_pass(const ProblemShape& shape, Report& report) {
+  report.solver.passes += 1;
+  report.bytes_read += shape.m * shape.a_row_bytes();
+}
+
+struct SketchPass {
+  SketchRange range;              // of the reduced sketch
+  std::vector<double> b_squares;  // (r): ||b||^2 over all rows
+};
+
+/// One pass over A and the all-reduce: every rank adds S_p [A_p | b_p] of its rows, and S [A | b], d x (n + r), is then on
+/// every rank. Collective.
+SketchPass sketch_all_rows(const SketchJob& job, RowSource& source, Backend& backend, const SolveContext& context,
+                           Report& report) {
+  const Communicator& comm = context.comm;
+  SketchPass pass;
+  context.watchdog.enter("sketch", pass_seconds(job));
+  comm.together([&] {
+    backend.begin(job);
+    pass.b_squares = sketch_rows(job, source, backend, context);
+    source.check_unchanged();
+  });
+  backend.exchange();
+  comm.together([&] { backend.sketch(); });
+  comm.sum(pass.b_squares.data(), job.shape.r);
+  count_pass(job.shape, report);
+  context.watchdog.enter("reduce");
+  backend.reduce();
+  comm.together([&] { pass.range = backend.sketch_range(); });
+  // One answer for all ranks, whatever bits MPI gave each of them.
+  pass.range.finite = comm.min(pass.range.finite ? 1 : 0) == 1;
+  pass.range.safe = comm.min(pass.range.safe ? 1 : 0) == 1;
+  return pass;
+}
+
+/// Powers of two, one a column of [A | b], that bring finite data back into the range of the sketch; empty where the data
+/// never left it (a column of zeros). Collective, one more pass.
+/// Errors  kNonFinite for NaN and Inf, and with --scaling none for whatever the sketch's precision cannot hold
+std::vector<int> exponents_for_range(const SketchJob& job, const SketchRange& range, RowSource& source,
+                                     const SolveContext& context, Report& report) {
+  context.watchdog.enter("look for values out of range", pass_seconds(job));
+  count_pass(job.shape, report);
+  if (job.scaling == ScalingChoice::kNone) {
+    throw_if_out_of_range(source, job.rows, job.plan.chunk_rows, job.spec.precision, context.comm);
+    return {};
+  }
+  const std::vector<double> largest = finite_column_maxima(source, job.rows, job.plan.chunk_rows, context.comm);
+  const Magnitudes safe = safe_magnitudes(job.spec.precision);
+  const bool in_range =
+      std::all_of(largest.begin(), largest.end(), [&](double value) { return value == 0 || safe.hold(value); });
+  if (range.finite && in_range) return {};
+  report.scaling = to_word(ScalingChoice::kAuto);
+  report.warnings.push_back(
+      fmt::format("columns scaled by powers of two, because values of A or b leave the range of an {} sketch; A was "
+                  "read twice more for that",
+                  to_word(job.spec.precision)));
+  context.progress.line("sketching again: " + report.warnings.back());
+  return scaling_exponents(largest, job.shape);
+}
+
+/// ||b|| over all columns, from the squares of columns that were multiplied by powers of two, if any. NaN where the
+/// squares of a finite b overflow (fp64, --scaling none).
+double norm_of_b(const std::vector<double>& squares, const std::vector<int>& exponents, std::int64_t n) {
+  double norm = 0;
+  for (std::size_t k = 0; k < squares.size(); ++k) {
+    const int exponent = exponents.empty() ? 0 : exponents[static_cast<std::size_t>(n) + k];
+    if (!std::isfinite(squares[k])) return std::numeric_limits<double>::quiet_NaN();
+    norm = std::hypot(norm, std::ldexp(std::sqrt(squares[k]), -exponent));
+  }
+  return norm;
+}
+
+/// What a 16-bit sketch lost on all ranks, for the report and, if it is anything, as a warning. Collective.
+void count_losses(const SketchJob& job, Backend& backend, const Communicator& comm, Report& report) {
+  RoundingLosses mine;
+  comm.together([&] { mine = backend.losses(); });
+  std::array<std::int64_t, 2> all = {static_cast<std::int64_t>(mine.overflowed),
+                                     static_cast<std::int64_t>(mine.flushed)};
+  comm.sum(all.data(), 2);
+  const auto [overflowed, flushed] = all;
+  report.losses = {static_cast<unsigned long long>(overflowed), static_cast<unsigned long long>(flushed)};
+  if (overflowed == 0 && flushed == 0) return;
+  const auto contributions =
+      static_cast<double>(job.shape.m) * static_cast<double>(job.shape.n) * static_cast<double>(job.spec.zeta);
+  report.warnings.push_back(
+      fmt::format("{} sketch: of {:.3g} contributions {} overflowed and {} that were not zero became zero; "
+                  "{}--precision fp32 loses none",
+                  to_word(job.spec.precision), contributions, overflowed, flushed,
+                  job.scaling == ScalingChoice::kNone ? "--scaling auto loses fewer, " : ""));
+}
+
+void require_finite(const SketchJob& job, const SketchPass& pass) {
+  require(
+      pass.range.finite, ErrorKind::kNonFinite,
+      fmt::format("every entry of A and b is in range, but their {} sketch overflowed; {}", to_word(job.spec.precision),
+                  job.scaling == ScalingChoice::kNone ? "use --scaling auto, or scale the largest columns down"
+                                                      : "use --precision fp32"));
+}
+
+}  // namespace
+
+FinishedSketch sketch_in_range(const SketchJob& job, RowSource& source, Backend& backend, const SolveContext& context,
+                               Report& report) {
+  SketchPass pass = sketch_all_rows(job, source, backend, context, report);
+  FinishedSketch sketch;
+  if (!pass.range.finite || !pass.range.safe) {
+    sketch.exponents = exponents_for_range(job, pass.range, source, context, report);
+  }
+  if (!sketch.exponents.empty()) {
+    ScaledSource scaled(source, sketch.exponents);
+    pass = sketch_all_rows(job, scaled, backend, context, report);
+  }
+  count_losses(job, backend, context.comm, report);  // of the last pass, which is the one that counts
+  context.comm.together([&] { require_finite(job, pass); });
+  sketch.b_norm = norm_of_b(pass.b_squares, sketch.exponents, job.shape.n);
+  return sketch;
+}
+
+void add_exponents(const std::vector<int>& exponents, TriangularFactor& factor) {
+  for (std::size_t j = 0; j < exponents.size(); ++j) factor.exponent[j] += exponents[j];
+}
+
+}  // namespace tallsketch

@@ -1,0 +1,30 @@
+// The sketch of a whole problem: a pass over the rows of all ranks, the all-reduce, and, where the data leave the range of
+// the sketch's number format, the same again with columns multiplied by powers of two. Called by solver.cpp.
+#pragma once
+
+#include <vector>
+
+#include "src/backend.h"
+#include "src/row_source.h"
+
+namespace tallsketch {
+
+struct Report;
+struct SolveContext;
+
+/// What is known beside the sketch itself, which the backend holds.
+struct FinishedSketch {
+  std::vector<int> exponents;  // column j of [A | b] was multiplied by 2^exponents[j]; empty: by 1
+  double b_norm = 0;           // ||b|| over all columns, of the b that was given
+};
+
+/// S [A | b] on every rank, finite. Collective. A backend may be given another job on the same rows afterwards.
+/// report  passes, bytes read, scaling and its warning are added
+/// Errors  kNonFinite for NaN and Inf, with their place; with --scaling none also for what the sketch cannot hold
+FinishedSketch sketch_in_range(const SketchJob& job, RowSource& source, Backend& backend, const SolveContext& context,
+                               Report& report);
+
+/// Tells a factor of the sketch of the powers of two in it, so that they are undone on x, exactly.
+void add_exponents(const std::vector<int>& exponents, TriangularFactor& factor);
+
+}  // namespace tallsketch
