@@ -10,7 +10,6 @@
 #include <cuda_fp16.h>
 
 #include "kernels/launch_shape.h"
-#include "kernels/rounding.h"
 #include "kernels/tma.h"
 
 namespace tallsketch::cuda {
@@ -367,83 +366,6 @@ __global__ void __launch_bounds__(kThreads, 1) strip_kernel(const __grid_constan
 #endif
 }
 
-/// What narrow_kernel keeps in shared memory: rows of b of a few tiles, their tables, and the sums of all slots.
-struct NarrowShape {
-  std::int32_t slots;  // of a CTA of the strips
-  std::int32_t tiles_at_once;
-  std::int32_t tile_floats;  // rows as the strips have them, then the row of zeros; a multiple of 4
-  std::int32_t table_bytes;  // of a tile, all CTAs
-};
-
-/// Copies the rows of column blockIdx.y of `count` tiles, and their tables, to shared memory.
-__device__ void load_narrow_tiles(const StripShape& shape, const NarrowShape& narrow, const float* __restrict__ b,
-                                  std::int64_t rows, std::int64_t pitch, std::int64_t first, int count,
-                                  float* tile_rows, uint4* tables) {
-  const int zero_row = shape.cluster * shape.boxes * shape.box_rows;
-  for (int i = threadIdx.x; i < count * narrow.tile_floats; i += kConsumers) {
-    const int k = i % narrow.tile_floats;
-    const std::int64_t row = slab_row(shape, shape.first_tile + first + i / narrow.tile_floats) + k;
-    tile_rows[i] = k < zero_row && row >= 0 && row < rows ? b[row * pitch + blockIdx.y] : 0.0F;
-  }
-  const auto* const from = reinterpret_cast<const uint4*>(shape.table + first * narrow.table_bytes);
-  for (int i = threadIdx.x; i < count * (narrow.table_bytes / 16); i += kConsumers) tables[i] = __ldg(from + i);
-}
-
-__device__ float signed_row(const float* tile_rows, std::uint32_t entry) {
-  return __uint_as_float(__float_as_uint(tile_rows[entry >> 1 & 0x7fffU]) ^ (entry << 31));
-}
-
-/// One column of b, a run of tiles. Every sum is touched by one thread at a time.
-__global__ void __launch_bounds__(kConsumers)
-    narrow_kernel(StripShape shape, NarrowShape narrow, const float* __restrict__ b, std::int64_t rows,
-                  std::int64_t pitch, std::int32_t cols) {
-  extern __shared__ __align__(16) std::byte narrow_shared[];
-  const int all_slots = shape.cluster * narrow.slots, groups = narrow.slots / kSlotsPerGroup;
-  auto* const tables = reinterpret_cast<uint4*>(narrow_shared);
-  auto* const tile_rows = reinterpret_cast<float*>(narrow_shared + narrow.tiles_at_once * narrow.table_bytes);
-  float* const sums = tile_rows + narrow.tiles_at_once * narrow.tile_floats;
-  const std::int64_t begin = split_begin(blockIdx.x, gridDim.x, shape.tiles);
-  const std::int64_t end = split_begin(blockIdx.x + 1, gridDim.x, shape.tiles);
-  for (int slot = threadIdx.x; slot < all_slots; slot += kConsumers) sums[slot] = 0;
-  for (std::int64_t first = begin; first < end; first += narrow.tiles_at_once) {
-    const auto count = static_cast<int>(min(static_cast<std::int64_t>(narrow.tiles_at_once), end - first));
-    __syncthreads();
-    load_narrow_tiles(shape, narrow, b, rows, pitch, first, count, tile_rows, tables);
-    __syncthreads();
-    for (int slot = threadIdx.x; slot < all_slots; slot += kConsumers) {
-      const std::byte* own =
-          narrow_shared + slot / narrow.slots * static_cast<int>(shape.entry_bytes) +
-          2 * (slot % narrow.slots / kSlotsPerGroup * shape.entries * kSlotsPerGroup + slot % kSlotsPerGroup);
-      float sum = sums[slot];
-      for (int tile = 0; tile < count; ++tile, own += narrow.table_bytes) {
-        const auto* const entries = reinterpret_cast<const std::uint16_t*>(own);
-        for (int entry = 0; entry < shape.entries; ++entry) {
-          sum += signed_row(tile_rows + tile * narrow.tile_floats, entries[entry * kSlotsPerGroup]);
-        }
-      }
-      sums[slot] = sum;
-    }
-    if (shape.offset_bytes == 0) continue;
-    __syncthreads();
-    // The tails, a thread a group: its slots are its own.
-    for (int index = threadIdx.x; index < shape.cluster * groups; index += kConsumers) {
-      const std::byte* part = narrow_shared + index / groups * static_cast<int>(shape.entry_bytes) + shape.dense_bytes;
-      for (int tile = 0; tile < count; ++tile, part += narrow.table_bytes) {
-        const auto* const offsets = reinterpret_cast<const std::uint16_t*>(part) + index % groups;
-        const auto* const tails = reinterpret_cast<const std::uint32_t*>(part + shape.offset_bytes);
-        for (int k = offsets[0]; k < offsets[1]; ++k) {
-          sums[index * kSlotsPerGroup + static_cast<int>(tails[k] >> 16)] +=
-              signed_row(tile_rows + tile * narrow.tile_floats, tails[k]);
-        }
-      }
-    }
-  }
-  __syncthreads();
-  for (int slot = threadIdx.x; slot < all_slots; slot += kConsumers) {
-    shape.partials[(static_cast<std::int64_t>(blockIdx.x) * all_slots + slot) * cols + blockIdx.y] = sums[slot];
-  }
-}
-
 struct FinishShape {
   const float* partials;  // (split, strip, CTA, slot, column of the strip)
   float* sketch;
@@ -471,37 +393,10 @@ __global__ void __launch_bounds__(kFinishThreads) finish_kernel(FinishShape shap
   }
 }
 
-constexpr int kFinishLanes = 16;  // of splits; few elements, so the splits have to share the waiting
-
-/// The same for the many splits of the few columns of b: split k goes to lane k mod 16, then lane by lane.
-__global__ void __launch_bounds__(32 * kFinishLanes) finish_narrow_kernel(FinishShape shape) {
-  __shared__ float sums[kFinishLanes][33];
-  const std::int64_t k = static_cast<std::int64_t>(blockIdx.x) * 32 + threadIdx.x;
-  const std::int64_t row = k / shape.cols, col = k % shape.cols;
-  const std::int64_t cta = row / shape.buckets, slot = row % shape.buckets;
-  float sum = 0;
-  if (row < shape.d) {
-    for (std::int64_t split = threadIdx.y; split < shape.splits; split += kFinishLanes) {
-      const float* const partial = shape.partials + (split * shape.cluster + cta) * shape.slots * shape.cols + col;
-      for (int part = 0; part < shape.parts; ++part) sum += partial[(part * shape.buckets + slot) * shape.cols];
-    }
-  }
-  sums[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.y != 0 || row >= shape.d) return;
-  for (int lane = 1; lane < kFinishLanes; ++lane) sum += sums[lane][threadIdx.x];
-  shape.sketch[row * shape.pitch + col] += sum;
-}
-
-FinishShape finish_shape(const StripPlan& plan, std::int64_t strips, int splits, int width, const float* partials,
-                         const SketchView<float>& sketch) {
-  return {partials,     sketch.data, sketch.rows, sketch.cols, sketch.pitch, plan.slots(),
-          plan.buckets, strips,      splits,      width,       plan.cluster, plan.parts};
-}
-
-cudaError_t finish(const StripPlan& plan, std::int64_t strips, int splits, int width, const float* partials,
-                   const SketchView<float>& sketch, cudaStream_t stream) {
-  const FinishShape shape = finish_shape(plan, strips, splits, width, partials, sketch);
+cudaError_t finish(const StripPlan& plan, int splits, const float* partials, const SketchView<float>& sketch,
+                   cudaStream_t stream) {
+  const FinishShape shape{partials,     sketch.data, sketch.rows, sketch.cols, sketch.pitch, plan.slots(),
+                          plan.buckets, plan.strips, splits,      plan.width,  plan.cluster, plan.parts};
   const auto blocks = static_cast<unsigned>(blocks_for(sketch.rows * sketch.cols, kFinishThreads, kMaxGridX));
   finish_kernel<<<blocks, kFinishThreads, 0, stream>>>(shape);
   return cudaGetLastError();
@@ -630,11 +525,6 @@ StripShape make_shape(const SketchSpec& spec, const StripPlan& plan, const SlabV
   return shape;
 }
 
-// Blocks of the narrow kernel, each of a few tiles at a time: four on an SM of an H200 hide each other's loads.
-constexpr std::int64_t kMostNarrowBlocks = 4 * 132;
-constexpr std::int64_t kNarrowSharedBytes = 56 << 10;
-constexpr std::int64_t kMostTilesAtOnce = 4;
-
 }  // namespace
 
 cudaError_t strip_engine_available(bool* available) {
@@ -657,41 +547,7 @@ cudaError_t strip_sketch(const SketchSpec& spec, const StripPlan& plan, const Sl
   const StripShape shape = make_shape(spec, plan, slab, table, tiles, grid, partials);
   const cudaError_t status = launch_for_type(plan, map, shape, stream);
   if (status != cudaSuccess) return status;
-  return finish(plan, plan.strips, grid.splits, plan.width, partials, sketch, stream);
-}
-
-cudaError_t strip_sketch_narrow(const SketchSpec& spec, const StripPlan& plan, const SlabView& slab, const void* table,
-                                TileRange tiles, float* partials, const SketchView<float>& sketch,
-                                cudaStream_t stream) {
-  if (slab.rows == 0 || slab.cols == 0) return cudaSuccess;
-  const StripShape shape = make_shape(spec, plan, slab, table, tiles, {}, partials);
-  NarrowShape narrow{};
-  narrow.slots = static_cast<std::int32_t>(plan.slots());
-  narrow.table_bytes = static_cast<std::int32_t>(plan.table_bytes_per_tile());
-  narrow.tile_floats =
-      static_cast<std::int32_t>(round_up(std::int64_t{plan.cluster} * plan.boxes * plan.box_rows + 1, 4));
-  const std::int64_t tile_bytes = narrow.table_bytes + std::int64_t{narrow.tile_floats} * 4;
-  const std::int64_t sum_bytes = plan.cluster * plan.slots() * 4;
-  narrow.tiles_at_once = static_cast<std::int32_t>(
-      std::clamp<std::int64_t>((kNarrowSharedBytes - sum_bytes) / tile_bytes, 1, kMostTilesAtOnce));
-  const std::int64_t blocks = std::min(kMostNarrowBlocks, divide_up(tiles.count, narrow.tiles_at_once));
-  const auto shared = static_cast<std::size_t>(narrow.tiles_at_once * tile_bytes + sum_bytes);
-  cudaError_t status =
-      cudaFuncSetAttribute(narrow_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
-  if (status != cudaSuccess) return status;
-  narrow_kernel<<<dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(slab.cols)), kConsumers, shared, stream>>>(
-      shape, narrow, static_cast<const float*>(slab.data), slab.rows, slab.pitch, static_cast<std::int32_t>(slab.cols));
-  status = cudaGetLastError();
-  if (status != cudaSuccess) return status;
-  const FinishShape finish =
-      finish_shape(plan, 1, static_cast<int>(blocks), static_cast<int>(slab.cols), partials, sketch);
-  finish_narrow_kernel<<<static_cast<unsigned>(divide_up(sketch.rows * sketch.cols, 32)), dim3(32, kFinishLanes), 0,
-                         stream>>>(finish);
-  return cudaGetLastError();
-}
-
-std::int64_t narrow_partial_floats(const StripPlan& plan, std::int64_t r) {
-  return kMostNarrowBlocks * plan.cluster * plan.slots() * r;
+  return finish(plan, grid.splits, partials, sketch, stream);
 }
 
 }  // namespace tallsketch::cuda

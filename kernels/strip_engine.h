@@ -35,7 +35,8 @@ namespace tallsketch::cuda {
                                        const void* table, TileRange tiles, const StripGrid& grid, float* partials,
                                        const SketchView<float>& sketch, cudaStream_t stream);
 
-/// The same for the few columns of b, from the same table: thread by slot, b's rows of a tile in shared memory.
+/// The same for the few columns of b, from the same table, one or four columns at a time (strip_narrow.cu).
+/// Order     of each element: by tile inside a run of tiles, then runs k mod 16, then those
 /// slab      in (rows, r) row-major device FP32, any pitch
 /// partials  scratch, narrow_partial_floats(plan, r) floats
 [[nodiscard]] cudaError_t strip_sketch_narrow(const SketchSpec& spec, const StripPlan& plan, const SlabView& slab,

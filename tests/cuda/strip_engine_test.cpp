@@ -136,6 +136,7 @@ TEST_CASE("Batches cut by slabs, chunks and the end of the matrix change nothing
     check_exact(spec_of(2048, 1), 2600, 36, 1, first, 3);
   }
   check_exact(spec_of(128, 4), 1, 36, 1, 5, 1);
+  for (const std::int64_t r : {4, 5, 18}) check_exact(spec_of(128, 4), 1777, 36, r, 511, 2);  // columns of b by fours
 }
 
 TEST_CASE("The engine gives equal bits from run to run on real numbers, and the oracle's values to rounding") {
