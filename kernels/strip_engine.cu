@@ -43,8 +43,6 @@ __device__ std::int64_t slab_row(const StripShape& shape, std::int64_t tile) {
 // Older architectures have no TMA and no clusters; strip_engine_available keeps their empty kernel from being launched.
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 
-constexpr int kMaxStages = 4;
-
 /// What a cluster works on, wave after wave: the tiles [begin, end) of one strip.
 struct Share {
   std::int64_t begin, end;
@@ -81,8 +79,8 @@ __device__ void produce(const CUtensorMap* map, const StripShape& shape, std::ui
       const std::uint32_t stage = stages + ring.stage * shape.stage_bytes;
       barrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);
       barrier_expect_bytes(barrier, shape.tile_bytes + shape.entry_bytes);
-      copy_bulk(stage + shape.tile_bytes + 128, shape.table + (tile * shape.cluster + rank) * shape.entry_bytes,
-                shape.entry_bytes, barrier);
+      copy_bulk(stage + shape.tile_bytes + kZeroRowBytes,
+                shape.table + (tile * shape.cluster + rank) * shape.entry_bytes, shape.entry_bytes, barrier);
       const auto row = static_cast<int>(slab_row(shape, shape.first_tile + tile));
       for (int box = 0; box < shape.boxes; ++box) {
         const int offset = (static_cast<int>(rank) * shape.boxes + box) * shape.box_rows;
@@ -297,7 +295,7 @@ __device__ void consume(const StripShape& shape, std::uint32_t stages, std::uint
       if (!idle) {
         const std::uint32_t rows = stages + ring.stage * shape.stage_bytes;
         const std::uint32_t entries =
-            rows + shape.tile_bytes + 128 +
+            rows + shape.tile_bytes + kZeroRowBytes +
             static_cast<std::uint32_t>(group * shape.entries * kSlotsPerGroup + first_slot) * 2;
 #pragma unroll 1
         for (int entry = 0; entry < shape.entries; ++entry) {
@@ -308,7 +306,7 @@ __device__ void consume(const StripShape& shape, std::uint32_t stages, std::uint
           }
         }
         if constexpr (kTails) {
-          const std::uint32_t offsets = rows + shape.tile_bytes + 128 + shape.dense_bytes;
+          const std::uint32_t offsets = rows + shape.tile_bytes + kZeroRowBytes + shape.dense_bytes;
           gather_tail<W>(sums, offsets + 2 * group, offsets + shape.offset_bytes, rows + columns);
         }
       }

@@ -14,19 +14,20 @@ namespace {
 constexpr std::int64_t kMaxBoxRows = 256;      // of a TMA copy
 constexpr std::int64_t kTileBytes = 65536;     // 512 rows of 128 bytes: three stages fit with their entries
 constexpr std::int64_t kReservedBytes = 1024;  // barriers and alignment
-constexpr int kMaxStages = 4;
-constexpr int kGoodStages = 3;  // probe: two stages cost 14 %
+constexpr int kGoodStages = 3;                 // probe: two stages cost 14 %
 
 /// Tail entries of a CTA in a tile that are as good as never exceeded: mean and twelve standard deviations of
 /// sum over buckets of max(0, X - dense), X Poisson with the mean number of entries of a bucket.
 std::int64_t tail_capacity_for(double mean_entries, std::int64_t dense, std::int64_t buckets) {
-  double probability = std::exp(-mean_entries), first = 0, second = 0;
+  double first = 0, second = 0;
   const auto most = static_cast<std::int64_t>(mean_entries + 40 * std::sqrt(mean_entries) + 60);
   for (std::int64_t x = 0; x <= most; ++x) {
     const auto excess = static_cast<double>(std::max<std::int64_t>(0, x - dense));
+    const auto count = static_cast<double>(x);
+    // By logarithms: exp(-mean) alone is zero from a mean of 745 on.
+    const double probability = std::exp(count * std::log(mean_entries) - mean_entries - std::lgamma(count + 1));
     first += probability * excess;
     second += probability * excess * excess;
-    probability *= mean_entries / static_cast<double>(x + 1);
   }
   const auto n = static_cast<double>(buckets);
   return round_up(static_cast<std::int64_t>(n * first + 12 * std::sqrt(n * (second - first * first))) + 64, 4);
@@ -60,7 +61,7 @@ void lay_out_stage(const SketchSpec& spec, const DeviceLimits& limits, StripPlan
     plan.tail_capacity = tail_capacity_for(mean, std::int64_t{plan.parts} * plan.entries, plan.buckets);
     plan.entry_bytes = plan.dense_bytes() + plan.offset_bytes() + plan.tail_capacity * 4;
   }
-  plan.stage_bytes = plan.tile_bytes + 128 + round_up(plan.entry_bytes, 128);  // 128: the row of zeros
+  plan.stage_bytes = plan.tile_bytes + kZeroRowBytes + round_up(plan.entry_bytes, 128);
   plan.stages =
       static_cast<int>(std::min<std::int64_t>(kMaxStages, (limits.shared_bytes - kReservedBytes) / plan.stage_bytes));
 }

@@ -21,6 +21,8 @@ namespace tallsketch::cuda {
 
 inline constexpr int kStripWarps = 16;               // consumer warps of a CTA
 inline constexpr int kSlotsPerGroup = 16;            // of 4 columns a lane: 64 registers of sums
+inline constexpr int kMaxStages = 4;                 // of tiles on their way into shared memory
+inline constexpr std::int64_t kZeroRowBytes = 128;   // behind every tile, for entries without a row
 inline constexpr int kMaxStripZeta = 16;             // above, scatter
 inline constexpr std::int64_t kMaxStripRows = 8192;  // d above, scatter
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 
 #include <fmt/format.h>
@@ -48,7 +49,11 @@ TriangularFactor qr_of_sketch_on_device(const SketchView<T>& sketch, std::int64_
   const std::int64_t d = sketch.rows, cols = n + r;
   TriangularFactor factor{n, r, kUnitRoundoffOf<T>, {}, column_exponents(column_maxima_on_device(sketch, stream))};
   std::vector<double> column_factor;
-  for (const int exponent : factor.exponent) column_factor.push_back(std::ldexp(scale, exponent));
+  // The factor has to be a finite double: an FP64 column of subnormal numbers is scaled as far as that goes.
+  for (int& exponent : factor.exponent) {
+    exponent = std::min(exponent, std::numeric_limits<double>::max_exponent - 1);
+    column_factor.push_back(std::ldexp(scale, exponent));
+  }
   DeviceBuffer<double> device_factor(cols);
   check(cudaMemcpyAsync(device_factor.data(), column_factor.data(), device_factor.bytes(), cudaMemcpyHostToDevice,
                         stream.get()));

@@ -32,12 +32,16 @@ void sum_in_halves(const Communicator& comm, std::vector<float>& sketch, std::in
                    std::int64_t r) {
   if (comm.size() == 1) return;
   const std::int64_t cols = n + r;
-  std::vector<double> largest = column_maxima(sketch, d, cols);
-  largest.resize(static_cast<std::size_t>(n));
+  std::vector<double> largest;
+  std::vector<std::uint16_t> halves;
+  std::vector<float> rest;
+  comm.together([&] {
+    largest = column_maxima(sketch, d, cols);
+    largest.resize(static_cast<std::size_t>(n));
+    halves.resize(static_cast<std::size_t>(d * n));
+    rest.resize(static_cast<std::size_t>(d * r));
+  });
   const std::vector<double> factor = agree_on_half_factors(comm, largest);
-
-  std::vector<std::uint16_t> halves(static_cast<std::size_t>(d * n));
-  std::vector<float> rest(static_cast<std::size_t>(d * r));
   for (std::int64_t i = 0; i < d; ++i) {
     const float* const row = sketch.data() + i * cols;
     for (std::int64_t j = 0; j < n; ++j)

@@ -19,7 +19,7 @@ std::vector<double> agree_on_half_factors(const Communicator& comm, std::vector<
 /// Collective: sums sketches over ranks, in place; the n columns of A in halves, the r of b in FP32.
 /// sketch  in/out (d, n + r) row-major; nothing changes on one rank
 /// Order   MPI's; every partial sum is rounded to half. Same bits on every rank and in every run at fixed ranks
-/// Errors  (of numbers) 2^-11 of each partial sum; elements below 2^-28 / ranks of their column's largest lose digits
+/// Errors  (of numbers) 2^-11 of each partial sum; elements below 2^-28 * ranks of their column's largest lose digits
 /// Cost    2 d n + 4 d r bytes sent where FP32 sends 4 d (n + r)
 void sum_in_halves(const Communicator& comm, std::vector<float>& sketch, std::int64_t d, std::int64_t n,
                    std::int64_t r);

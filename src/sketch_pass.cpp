@@ -102,7 +102,8 @@ std::vector<int> exponents_for_range(const SketchJob& job, const SketchRange& ra
   const Magnitudes safe = safe_magnitudes(job.spec.precision);
   const bool in_range =
       std::all_of(largest.begin(), largest.end(), [&](double value) { return value == 0 || safe.hold(value); });
-  if (range.finite && in_range) return {};
+  // A 16-bit sketch of data in range that overflows has had its columns scaled already: more scaling changes nothing.
+  if (in_range && (range.finite || is_half(job.spec.precision))) return {};
   report.scaling = to_word(ScalingChoice::kAuto);
   report.warnings.push_back(
       fmt::format("columns scaled by powers of two, because values of A or b leave the range of an {} sketch; A was "
