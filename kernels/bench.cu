@@ -52,7 +52,7 @@ cudaError_t fill_uniform(void* data, std::int64_t count, ElementType type, cudaS
     case ElementType::kFloat32: return fill<float>(data, count, stream);
     case ElementType::kFloat16: return fill<__half>(data, count, stream);
     case ElementType::kBfloat16: return fill<__nv_bfloat16>(data, count, stream);
-    case ElementType::kFloat64: break;
+    case ElementType::kFloat64: return fill<double>(data, count, stream);
   }
   return cudaErrorInvalidValue;
 }

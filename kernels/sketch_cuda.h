@@ -76,7 +76,7 @@ namespace tallsketch::cuda {
                                            cudaStream_t stream);
 
 /// data[k] = a number in [-1, 1) from counter k, rounded to the type: input of benchmarks.
-/// data  out (count) device FP32, FP16 or BF16
+/// data  out (count) device, of any type
 [[nodiscard]] cudaError_t fill_uniform(void* data, std::int64_t count, ElementType type, cudaStream_t stream);
 
 /// Reads count floats once and does next to nothing with them: the floor that benchmarks divide by, whatever the bits

@@ -80,6 +80,7 @@ class CudaBackend final : public Backend {
   TriangularFactor factor() override;
   std::vector<float> sketch_copy() override;
   SketchTiming time_sketch(const SketchCase& timed, int repeats) override { return time_cuda_sketch(timed, repeats); }
+  PassTiming time_pass(const TimedShape& shape, int repeats) override { return time_cuda_pass(shape, repeats); }
 
  private:
   bool may_use_strip() const { return kernel_ == KernelChoice::kAuto || kernel_ == KernelChoice::kStrip; }
