@@ -19,7 +19,6 @@ namespace tallsketch::cuda {
 
 namespace {
 
-constexpr int kMostWarps = most_warps(1);
 constexpr std::int64_t kMostTiles = std::int64_t{1} << 30;  // of half a kilobyte at least: no device holds so many
 constexpr unsigned kWarp = 0xffffffffU;
 
@@ -54,6 +53,8 @@ struct PassShape {
 
 // Older architectures have no bulk copies; the plan keeps their empty kernel from being launched.
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+
+constexpr int kMostWarps = most_warps(1);
 
 template <class T>
 inline constexpr int kChunk = 16 / sizeof(T);  // elements of a lane's piece
