@@ -103,7 +103,8 @@ Sums device_sums(const Problem& problem, const Layout& layout) {
   const auto [rows, n, r, a_values, b_values, x_values] = problem;
   const std::int64_t b_pitch = r + layout.b_spare;
   const auto a = to_device(in_type(a_values, rows, n, layout.pitch, layout.type));
-  const auto b = to_device(in_type(b_values, rows, r, b_pitch, layout.b_type));
+  const auto b =
+      to_device(b_values.empty() ? std::vector<std::byte>() : in_type(b_values, rows, r, b_pitch, layout.b_type));
   const auto x = to_device(x_values);
   const auto sums = to_device(std::vector<double>(static_cast<std::size_t>((n + 1) * r), 0.0));
   const SlabView a_slab{a.data(), rows, n, layout.pitch, layout.type, 0};
