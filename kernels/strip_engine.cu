@@ -55,17 +55,6 @@ __device__ Share share_of(const StripShape& shape, std::int32_t cluster) {
           cluster % shape.grid.strips_per_wave, split};
 }
 
-/// A place in the ring of stages, and the parity of the barrier phase that it is in.
-struct Ring {
-  std::uint32_t stage = 0, parity = 0;
-  __device__ void advance(std::uint32_t stages) {
-    if (++stage == stages) {
-      stage = 0;
-      parity ^= 1;
-    }
-  }
-};
-
 /// The producer: one thread keeps the stages full. Each CTA of a cluster fetches its share of a tile's rows for all.
 template <class T, int W>
 __device__ void produce(const CUtensorMap* map, const StripShape& shape, std::uint32_t stages, std::uint32_t full,
@@ -101,14 +90,6 @@ template <class T>
 inline constexpr int kLaneSlots = 64 / kLaneColumns<T>;
 template <class T>
 using Sums = float[kLaneSlots<T>][kLaneColumns<T>];
-
-__device__ uint4 load_16_bytes(std::uint32_t address) {
-  uint4 words;
-  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
-               : "r"(address));
-  return words;
-}
 
 /// Addresses of the rows of two neighbouring slots' entries: each is (row * 2 + sign) in 16 bits.
 template <int kRowBytes>

@@ -1,5 +1,5 @@
-// The few PTX instructions of the strip engine, by name: mbarriers, bulk copies, tensor copies, cluster barriers.
-// Device only; included by strip_engine.cu and entry_table.cu.
+// The few PTX instructions of the kernels that TMA feeds, by name: mbarriers, bulk copies, tensor copies, cluster
+// barriers, 16-byte loads. Device only; included by strip_engine.cu, entry_table.cu and normal_product.cu.
 // Source: PTX ISA 8.0, sections mbarrier, cp.async.bulk, barrier.cluster.
 #pragma once
 
@@ -93,6 +93,25 @@ __device__ inline void copy_box(std::uint32_t to, const CUtensorMap* map, int co
         "l"(map), "r"(column), "r"(row), "r"(barrier), "h"(mask)
         : "memory");
   }
+}
+
+/// A place in a ring of stages, and the parity of the barrier phase that it is in.
+struct Ring {
+  std::uint32_t stage = 0, parity = 0;
+  __device__ void advance(std::uint32_t stages) {
+    if (++stage == stages) {
+      stage = 0;
+      parity ^= 1;
+    }
+  }
+};
+
+__device__ inline uint4 load_16_bytes(std::uint32_t address) {
+  uint4 words;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+               : "r"(address));
+  return words;
 }
 
 }  // namespace tallsketch::cuda

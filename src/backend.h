@@ -70,6 +70,8 @@ class Backend {
   /// Times the sketch of a made-up problem beside a read-only pass over A. Needs no begin. For benchmarks.
   /// Errors: kUsage where this backend does not do the case.
   virtual SketchTiming time_sketch(const SketchCase& timed, int repeats) = 0;
+  /// The same for the refinement pass.
+  virtual PassTiming time_pass(const TimedShape& shape, int repeats) = 0;
 };
 
 /// Collective. Errors: kUsage when CUDA is asked of a build without it; kCommunication for missing or shared GPUs.

@@ -100,6 +100,7 @@ class CudaBackend final : public Backend {
   TriangularFactor factor() override;
   std::vector<double> sketch_copy() override;
   SketchTiming time_sketch(const SketchCase& timed, int repeats) override { return time_cuda_sketch(timed, repeats); }
+  PassTiming time_pass(const TimedShape& shape, int repeats) override { return time_cuda_pass(shape, repeats); }
 
  private:
   bool uses_strip(const SketchSpec& spec, std::int64_t n) const {

@@ -18,6 +18,8 @@ constexpr std::int64_t kConvertedBytes = std::int64_t{256} << 20;
 
 constexpr std::int64_t kNarrowColumns = 16;  // of b at a time: partial results stay below 280 MB
 
+}  // namespace
+
 cuda::DeviceLimits limits_of_current_device() {
   int device = 0, multiprocessors = 0, shared = 0;
   check(cudaGetDevice(&device));
@@ -25,8 +27,6 @@ cuda::DeviceLimits limits_of_current_device() {
   check(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
   return {multiprocessors, shared};
 }
-
-}  // namespace
 
 bool StripSketcher::serves(const SketchSpec& spec, std::int64_t n) {
   bool available = false;

@@ -9,6 +9,9 @@
 
 namespace tallsketch {
 
+/// For planners.
+cuda::DeviceLimits limits_of_current_device();
+
 class StripSketcher {
  public:
   /// Whether the engine serves this sketch on the current device (compute capability 9.0 and a served plan). A in half

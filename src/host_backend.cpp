@@ -129,6 +129,10 @@ class HostBackend final : public Backend {
     return time_host_sketch(timed.spec, timed.shape, repeats, threads_);
   }
 
+  PassTiming time_pass(const TimedShape&, int) override {
+    throw Error(ErrorKind::kUsage, "bench passes measures GPUs only yet; use --backend cuda on a machine that has one");
+  }
+
  private:
   /// Gives the memory of the last job back, before that of the next is asked for.
   void release() {

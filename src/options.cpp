@@ -374,6 +374,25 @@ void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options) {
   add_run_options(app, options.run);
 }
 
+void add_bench_passes_options(CLI::App& app, BenchPassesOptions& options) {
+  add_numbers(app, "--cols", options.cols, "n, a list", std::int64_t{1} << 24);
+  app.add_option("--bytes", options.bytes, "size of A; m = bytes / (n elements)")
+      ->transform(size_value())
+      ->capture_default_str();
+  add_numbers(app, "--rhs", options.rhs, "r, columns of b, a list; the floor stays that of A", 1024);
+  add_list<ElementType>(app, "--dtype", options.dtype,
+                        {{"f4", ElementType::kFloat32},
+                         {"f8", ElementType::kFloat64},
+                         {"f2", ElementType::kFloat16},
+                         {"bf2", ElementType::kBfloat16}},
+                        "type of A in memory f4, f8, f2, bf2: a list (default: f4)");
+  app.add_option("--repeats", options.repeats, "timed runs of each shape; the median counts")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
+  add_backend_choice(app, options.run);
+  add_run_options(app, options.run);
+}
+
 void add_study_geometry_options(CLI::App& app, StudyGeometryOptions& options) {
   app.add_option("--rows", options.rows, "m, rows of the orthonormal basis U")
       ->transform(size_value())

@@ -127,6 +127,15 @@ struct BenchSketchOptions {
   RunOptions run;
 };
 
+struct BenchPassesOptions {
+  std::vector<std::int64_t> cols = {256, 512, 1024};
+  std::uint64_t bytes = std::uint64_t{1} << 30;  // of A
+  std::vector<std::int64_t> rhs = {1};
+  std::vector<ElementType> dtype = {ElementType::kFloat32};
+  int repeats = 5;
+  RunOptions run;
+};
+
 /// The grid of study geometry: every combination of the lists that belongs to the sketch family.
 struct StudyGeometryOptions {
   std::int64_t rows = 8192;
@@ -160,6 +169,7 @@ void add_solve_options(CLI::App& app, SolveOptions& options);
 void add_generate_options(CLI::App& app, GenerateOptions& options);
 void add_inspect_options(CLI::App& app, InspectOptions& options);
 void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options);
+void add_bench_passes_options(CLI::App& app, BenchPassesOptions& options);
 void add_study_geometry_options(CLI::App& app, StudyGeometryOptions& options);
 
 const char* to_word(SketchHash hash);

@@ -1,5 +1,5 @@
-// What `bench sketch` measures: a SketchCase in, a SketchTiming out, and the functions of the two machines.
-// Called through Backend::time_sketch by drivers/bench_sketch.cpp; cases are made by src/sketch_grid.h.
+// What `bench sketch` and `bench passes` measure: a SketchCase or a shape in, times out, and the functions of the two
+// machines. Called through Backend::time_sketch and time_pass by drivers/bench_*.cpp; cases: src/sketch_grid.h.
 #pragma once
 
 #include <algorithm>
@@ -44,10 +44,18 @@ inline double median(std::vector<double> values) {
   return *middle;
 }
 
+/// The refinement pass, A^T (b - A x) and ||b - A x||^2, clearing included.
+struct PassTiming {
+  double floor = 0;  // seconds, medians
+  double pass = 0;
+  const char* kernel = "host";
+};
+
 /// In host memory, `threads` threads.
 SketchTiming time_host_sketch(const SketchSpec& spec, const TimedShape& shape, int repeats, int threads);
 
 /// In memory of the current device. Errors: kUsage where the kernel does not do the case.
 SketchTiming time_cuda_sketch(const SketchCase& timed, int repeats);
+PassTiming time_cuda_pass(const TimedShape& shape, int repeats);
 
 }  // namespace tallsketch

@@ -41,6 +41,7 @@ HELP = {
     "study geometry": ["--rows", "--cols", "--coherence", "--head", "--data-seed", "--oversample", "--sketch", "--hash", "--zeta",
                        "--kappa", "--block-nnz", "--block-rows", "--input-blocks", "--precision", "--scaling", "--seed",
                        "--seeds", "--output", "--backend", *RUN_OPTIONS],
+    "bench passes": ["--cols", "--bytes", "--dtype", "--rhs", "--repeats", *RUN_OPTIONS],
     "bench sketch": ["--cols", "--bytes", "--rows", "--oversample", "--sketch-rows", "--family", "--hash", "--zeta", "--kappa",
                      "--block-nnz", "--block-rows", "--input-blocks", "--precision", "--rounding", "--dtype", "--kernel", "--rhs", "--repeats",
                      *RUN_OPTIONS],
@@ -413,6 +414,9 @@ def check_inspect_and_bench(checks, folder):
                                                                        done.out.splitlines()] == ["fp32", "fp64"], done)
     done = run(["bench", "sketch", "--backend", "host", "--cols", "8", "--bytes", "1M", "--dtype", "f2"])
     checks.check("bench sketch: half precision on the host is refused", done.code == 2 and "--dtype" in done.err, done)
+    done = run(["bench", "passes", "--backend", "host"])
+    checks.check("bench passes: the host backend is refused, with the way out",
+                 done.code == 2 and "--backend cuda" in done.err, done)
 
 
 def check_bench_grid(checks, folder):
