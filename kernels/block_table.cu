@@ -1,5 +1,5 @@
-// The entry tables of the strip engine for BlockPerm with interleaved input blocks: a thread shuffles the entries of one
-// group of sketch rows in shared memory, and the sketch rows take theirs in order. Layout of a tile's table: as in
+// The entry tables of the strip engine for BlockPerm with interleaved input blocks: a thread shuffles the entries of
+// one group of sketch rows in shared memory, and the sketch rows take theirs in order. Layout of a tile's table: as in
 // entry_table.cu.
 #include "kernels/block_table.h"
 

@@ -12,7 +12,9 @@ namespace tallsketch::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kTilesPerBlock = 8;  // shares a thread's slot arithmetic; its keys and signs fit 48 KiB of shared memory
+// Shares a thread's slot arithmetic. Keys and signs fit 48 KiB of shared memory, but for A in half precision with many
+// sketch rows and large zeta (d = 3900, zeta = 15: 49 920 bytes).
+constexpr int kTilesPerBlock = 8;
 
 /// A bijection's keys from shared memory.
 __device__ InverseKeys load_keys(std::uint32_t address) {
@@ -194,7 +196,7 @@ cudaError_t fill_strip_table(const SketchSpec& spec, const StripPlan& plan, Tile
   if (const cudaError_t status = cudaFuncSetAttribute(
           fill_strip_table_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
       status != cudaSuccess) {
-    return status;  // beyond 48 KiB only for d = 8192 with large zeta
+    return status;
   }
   const auto blocks = static_cast<unsigned>((tiles.count + kTilesPerBlock - 1) / kTilesPerBlock);
   fill_strip_table_kernel<<<blocks, kThreads, shared, stream>>>(shape, static_cast<std::uint32_t*>(table));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kernels/host_device.h"
+#include "kernels/signed_entry.h"
 #include "kernels/sketch_rule.h"
 
 namespace tallsketch::host {
@@ -61,12 +62,12 @@ void attach_signs(const std::uint32_t* signs, std::int64_t rows, std::uint32_t* 
       auto* at = reinterpret_cast<Words*>(entries + k);
       const Words position = *at;
       const Words word = __builtin_shuffle(table, position >> 5);
-      *at = position | ((word << (~position & 31)) & kSignBit);
+      *at = position | ((word << (~position & 31)) & kEntrySign);
     }
   }
   for (; k < rows; ++k) {
     const std::uint32_t position = entries[k];
-    entries[k] = position | ((signs[position >> 5] << (~position & 31)) & kSignBit);
+    entries[k] = position | ((signs[position >> 5] << (~position & 31)) & kEntrySign);
   }
 }
 
@@ -101,7 +102,7 @@ void place_in_sketch(const std::uint32_t* __restrict signs, std::int64_t rows, s
     const std::uint32_t word = signs[k / 32];
     const auto count = static_cast<std::uint32_t>(std::min<std::int64_t>(32, rows - k));
     for (std::uint32_t j = 0; j < count; ++j) {
-      entries[k + j] = (entries[k + j] + first_sketch_row) | ((word << (31 - j)) & kSignBit);
+      entries[k + j] = (entries[k + j] + first_sketch_row) | ((word << (31 - j)) & kEntrySign);
     }
   }
 }
@@ -176,7 +177,7 @@ void gather_groups(const SketchSpec& spec, std::int64_t batch, std::uint32_t* en
       const std::uint32_t* const own_signs = signs + (l * spec.block_nnz + u) * sign_words_of_batch(spec);
       for (std::int64_t position = input_block(spec, group / spec.block_nnz, l); position < rows; position += blocks) {
         *element++ = static_cast<std::uint32_t>(position) |
-                     ((own_signs[position >> 5] << (~static_cast<std::uint32_t>(position) & 31)) & kSignBit);
+                     ((own_signs[position >> 5] << (~static_cast<std::uint32_t>(position) & 31)) & kEntrySign);
       }
     }
     shuffle(spec, batch, group, entries, scratch);

@@ -1,4 +1,5 @@
-// Entry tables of a batch for the host sketch: which rows of the batch go to which sketch row, and with which sign.
+// Entry tables of a batch for the host sketch: which rows of the batch go to which sketch row, and with which sign
+// (signed_entry.h).
 // Called by sketch_host.cpp only. Needs a valid SketchSpec; allocates nothing.
 #pragma once
 
@@ -8,19 +9,16 @@
 
 namespace tallsketch::host {
 
-/// An entry of S: bit 31 is its sign, the other bits an index.
-inline constexpr std::uint32_t kSignBit = 0x80000000U;
-
 /// 32-bit words of scratch that each function below needs.
 std::int64_t table_scratch_words(const SketchSpec& spec);
 
 /// Gather table of a batch: sketch row k owns entries [k * C, (k + 1) * C), C = fixed_rows_per_bucket(spec).
-/// entries  out (d * C) = (zeta * T): index = position of the row in the batch
+/// entries  out (d * C) = (zeta * T): entry_row = position of the row in the batch
 /// Limits: C > 0
 void fill_gather_table(const SketchSpec& spec, std::int64_t batch, std::uint32_t* entries, std::uint32_t* scratch);
 
 /// Scatter table of rows [lo, hi) of a batch.
-/// entries  out (zeta, T); written: columns [lo, hi), by position of the row; index = sketch row in [0, d)
+/// entries  out (zeta, T); written: columns [lo, hi), by position of the row; entry_row = sketch row in [0, d)
 /// Limits: any family, any hash, any T
 void fill_scatter_table(const SketchSpec& spec, std::int64_t batch, std::int64_t lo, std::int64_t hi,
                         std::uint32_t* entries, std::uint32_t* scratch);

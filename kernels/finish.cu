@@ -1,4 +1,4 @@
-// What happens to a slab or a sketch around the sketching: column statistics, finiteness, the scaled transpose for the QR.
+// What happens to a slab or a sketch around the sketching: column statistics, finiteness, the QR's scaled transpose.
 #include "kernels/launch_shape.h"
 #include "kernels/sketch_cuda.h"
 

@@ -1,7 +1,8 @@
-// The scatter kernels of paper F: a thread streams down one column (FP32) or one pair of columns (FP16, BF16), and every
-// element goes to zeta sketch rows by reductions without a result. A is read once; the L2 atomics are what limits.
+// The scatter kernels of paper F: a thread streams down one column (FP32) or one pair of columns (FP16, BF16), and
+// every element goes to zeta sketch rows by reductions without a result. A is read once; the L2 atomics limit.
 #include "kernels/launch_shape.h"
 #include "kernels/rounded_half.h"
+#include "kernels/signed_entry.h"
 #include "kernels/sketch_cuda.h"
 #include "kernels/sketch_rule.h"
 
@@ -20,23 +21,17 @@ constexpr int kThreads = 256;
 // Enough blocks to fill the device many times over and even out their ends; rows beyond are strided over.
 constexpr std::int64_t kMaxRowBlocks = 8192;
 
-constexpr std::uint32_t kSignBit = 0x80000000U;
-
 __global__ void fill_entries_kernel(SketchSpec spec, std::int64_t first_row, std::int64_t count,
                                     std::uint32_t* __restrict__ entries) {
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t k = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; k < count; k += stride) {
     const SketchEntry entry = sketch_entry(spec, first_row + k / spec.zeta, static_cast<std::int32_t>(k % spec.zeta));
-    entries[k] = static_cast<std::uint32_t>(entry.sketch_row) | (entry.negative ? kSignBit : 0U);
+    entries[k] = static_cast<std::uint32_t>(entry.sketch_row) | (entry.negative ? kEntrySign : 0U);
   }
 }
 
-__device__ float with_sign(float value, std::uint32_t entry) {
-  return __uint_as_float(__float_as_uint(value) ^ (entry & kSignBit));
-}
-
 __device__ void add_signed(float* __restrict__ column, std::int64_t pitch, std::uint32_t entry, float value) {
-  atomicAdd(column + static_cast<std::int64_t>(entry & ~kSignBit) * pitch, with_sign(value, entry));
+  atomicAdd(column + static_cast<std::int64_t>(entry_row(entry)) * pitch, with_sign(value, entry));
 }
 
 __global__ void __launch_bounds__(kLanes* kRowsPerBlock)
@@ -96,8 +91,8 @@ __device__ std::uint32_t nearest_pair<Bfloat16>(float2 product) {
   return bits_of(__floats2bfloat162_rn(product.x, product.y));
 }
 
-/// Adds both elements in global memory, each rounded to nearest by itself. The overload of atomicAdd for half2 compiles to
-/// ATOM with a return path; this is the reduction without one.
+/// Adds both elements in global memory, each rounded to nearest by itself. The overload of atomicAdd for half2 compiles
+/// to ATOM with a return path; this is the reduction without one.
 template <class Format>
 __device__ void reduce_pair(std::uint32_t* address, std::uint32_t packed);
 template <>
@@ -115,8 +110,8 @@ __device__ void reduce_pair<Bfloat16>(std::uint32_t* address, std::uint32_t pack
 #endif
 }
 
-// Two products on their way into the sketch. Made once a row; then, for every group of kBlocksPerDraw blocks, draw() and
-// packed(u) for block u of the group. All three are odd in distribution, so S's sign is put on afterwards.
+// Two products on their way into the sketch. Made once a row; then, for every group of kBlocksPerDraw blocks, draw()
+// and packed(u) for block u of the group. All three are odd in distribution, so S's sign is put on afterwards.
 
 /// One conversion serves all blocks.
 template <class F>
@@ -221,8 +216,8 @@ __global__ void __launch_bounds__(kLanes* kRowsPerBlock) scatter_half_kernel(Hal
         const std::uint32_t entry = row_entries[begin + u];
         const std::uint32_t packed = rounded.packed(u);
         if (!safe) lost.count<Format>(product, packed);
-        const std::uint32_t sign = entry & kSignBit;
-        reduce_pair<Format>(column + static_cast<std::int64_t>(entry & ~kSignBit) * job.pair_pitch,
+        const std::uint32_t sign = entry & kEntrySign;
+        reduce_pair<Format>(column + static_cast<std::int64_t>(entry_row(entry)) * job.pair_pitch,
                             packed ^ (sign | sign >> 16));
       }
     };

@@ -1,6 +1,7 @@
 // The scatter kernel in FP64: what paper F's FP32 kernel does (scatter.cu), for any stored type of A and for b.
 // For sketches that must not round; an element costs zeta reductions of 8 bytes in L2. Called by src/cuda_backend.cpp.
 #include "kernels/launch_shape.h"
+#include "kernels/signed_entry.h"
 #include "kernels/sketch_cuda.h"
 
 #include <cuda_bf16.h>
@@ -17,8 +18,6 @@ constexpr int kThreads = 256;
 constexpr std::int64_t kMaxRowBlocks = 8192;
 constexpr std::int64_t kFewColumns = 8;  // below that most lanes of a row's warp would have none
 
-constexpr std::uint32_t kSignBit = 0x80000000U;
-
 __device__ double as_double(float value) { return value; }
 __device__ double as_double(double value) { return value; }
 __device__ double as_double(__half value) { return __half2float(value); }
@@ -26,7 +25,7 @@ __device__ double as_double(__nv_bfloat16 value) { return __bfloat162float(value
 
 /// Without a result this is RED.E.ADD.F64, a reduction that nothing waits for.
 __device__ void add_signed(double* __restrict__ column, std::int64_t pitch, std::uint32_t entry, double value) {
-  atomicAdd(column + static_cast<std::int64_t>(entry & ~kSignBit) * pitch, (entry & kSignBit) != 0 ? -value : value);
+  atomicAdd(column + static_cast<std::int64_t>(entry_row(entry)) * pitch, with_sign(value, entry));
 }
 
 /// A lane a column, rows strided over.

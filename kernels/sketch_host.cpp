@@ -5,7 +5,6 @@
 #include "kernels/sketch_host.h"
 
 #include <algorithm>
-#include <bit>
 #include <cassert>
 #include <cstring>
 
@@ -15,6 +14,7 @@
 #include "kernels/half.h"
 #include "kernels/host_device.h"
 #include "kernels/rounding.h"
+#include "kernels/signed_entry.h"
 #include "kernels/sketch_rule.h"
 
 namespace tallsketch::host {
@@ -145,16 +145,6 @@ struct Register<double> {
   using Lanes = double __attribute__((vector_size(kLineBytes), aligned(8), may_alias));
 };
 
-/// +1 or -1.
-template <class T>
-inline __attribute__((always_inline)) T sign_of(std::uint32_t entry) {
-  if constexpr (sizeof(T) == sizeof(double)) {
-    return std::bit_cast<double>(std::uint64_t{entry & kSignBit} << 32 | std::bit_cast<std::uint64_t>(1.0));
-  } else {
-    return std::bit_cast<float>((entry & kSignBit) | std::bit_cast<std::uint32_t>(1.0F));
-  }
-}
-
 /// Every sketch row adds its rows of the batch.
 template <int kRegisters, class T>
 inline __attribute__((always_inline)) void gather(const Job<T>& in) {
@@ -173,8 +163,8 @@ inline __attribute__((always_inline)) void gather(const Job<T>& in) {
       ahead += next_row ? job.ahead.pitch_bytes : 0;
       asked = next_row ? 0 : asked;
       const auto* row =
-          reinterpret_cast<const Lanes*>(job.rows + static_cast<std::int64_t>(*entry & ~kSignBit) * job.pitch);
-      const T sign = sign_of<T>(*entry);
+          reinterpret_cast<const Lanes*>(job.rows + static_cast<std::int64_t>(entry_row(*entry)) * job.pitch);
+      const T sign = with_sign(T{1}, *entry);
       for (int v = 0; v < kRegisters; ++v) sum[v] += row[v] * sign;
     }
     for (int v = 0; v < kRegisters; ++v) to[v] = sum[v];
@@ -196,9 +186,9 @@ inline __attribute__((always_inline)) void scatter(const Job<T>& in) {
     for (int v = 0; v < kRegisters; ++v) value[v] = row[v];
     for (std::int64_t t = 0; t < job.zeta; ++t) {
       const std::uint32_t entry = job.entries[t * job.batch_rows + k];
-      const T sign = sign_of<T>(entry);
+      const T sign = with_sign(T{1}, entry);
       auto* to =
-          reinterpret_cast<Lanes*>(job.sums + static_cast<std::int64_t>(entry & ~kSignBit) * kRegisters * kLane<T>);
+          reinterpret_cast<Lanes*>(job.sums + static_cast<std::int64_t>(entry_row(entry)) * kRegisters * kLane<T>);
       for (int v = 0; v < kRegisters; ++v) to[v] += value[v] * sign;
     }
   }

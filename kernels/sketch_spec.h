@@ -8,7 +8,7 @@ namespace tallsketch {
 
 enum class SketchFamily : std::int32_t { kSparseStack = 0, kBlockPerm = 1 };
 
-/// How a row finds its bucket (sketches.md): without or with replacement inside a batch.
+/// How a row finds its bucket (docs/decisions/0003, 0010): without or with replacement inside a batch.
 enum class SketchHash : std::int32_t { kPermuted = 0, kIndependent = 1 };
 
 /// Which rows form an input block of BlockPerm: i mod M = h, or B_c consecutive ones.

@@ -112,8 +112,8 @@ __device__ void add_signed(float (&sums)[4], const uint4& row, std::uint32_t sig
   sums[3] = fmaf(__uint_as_float(row.w), factor, sums[3]);
 }
 
-/// FP32: the 16 slots of a group take one entry each. entries: 32 bytes in shared memory; rows: the tile, at this lane's
-/// columns.
+/// FP32: the 16 slots of a group take one entry each. entries: 32 bytes in shared memory; rows: the tile, at this
+/// lane's columns.
 template <int W>
 __device__ void gather(Sums<float>& sums, std::uint32_t entries, std::uint32_t rows) {
 #pragma unroll
@@ -133,10 +133,11 @@ __device__ void gather(Sums<float>& sums, std::uint32_t entries, std::uint32_t r
 }
 
 // Half precision. Widening a lane's eight halves takes eight instructions, as many as adding them. Two products on a
-// tensor core do it as well: a row times the unit matrix is the row in FP32, exactly, and each lane gets back the columns
-// that it loaded. 16.8 instructions an entry instead of 22.6 (FP32: 10.4 for half as many columns), but a longer wait.
-// It pays where rows of 64 bytes meet in the same banks and warps wait anyway. Half floors on an H200, one run, by tensor
-// cores / by conversion: n = 512 (W = 64) FP16 1.30 / 1.28, BF16 1.30 / 1.22; n = 1024 (W = 32) 1.51 / 1.59, 1.50 / 1.66.
+// tensor core do it as well: a row times the unit matrix is the row in FP32, exactly, and each lane gets back the
+// columns that it loaded. 16.8 instructions an entry instead of 22.6 (FP32: 10.4 for half as many columns), but a
+// longer wait. It pays where rows of 64 bytes meet in the same banks and warps wait anyway. Half floors on an H200, one
+// run, by tensor cores / by conversion: n = 512 (W = 64) FP16 1.30 / 1.28, BF16 1.30 / 1.22;
+// n = 1024 (W = 32) 1.51 / 1.59, 1.50 / 1.66.
 // A NaN or an infinity spreads to the other seven columns of the product, because 0 times it is NaN.
 template <int W>
 inline constexpr bool kWidenByProduct = W < 64;
@@ -229,8 +230,8 @@ __device__ std::uint32_t load_u32(std::uint32_t address) {
   return value;
 }
 
-/// The entries that did not fit the slots, a list a group, sorted by slot: slot * 2^16 + entry. The warp goes through the
-/// slots together, because only a slot known at compile time is a register. FP32 alone: one lane set has all 16 slots.
+/// The entries that did not fit the slots, a list a group, sorted by slot: slot * 2^16 + entry. The warp goes through
+/// the slots together, because only a slot known at compile time is a register. FP32 alone: its lane sets have 16 slots.
 template <int W>
 __device__ void gather_tail(Sums<float>& sums, std::uint32_t offsets, std::uint32_t tails, std::uint32_t rows) {
   constexpr std::uint32_t kNone = 0xffffffffU;

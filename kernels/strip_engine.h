@@ -1,6 +1,6 @@
-// The strip engine: SparseStack at about the speed of reading A once (permuted hash) or twice (independent hash), without
-// atomics, in a fixed order of summation. Needs compute capability 9.0. Called by src/cuda_strip.cpp where
-// make_strip_plan says `served`.
+// The strip engine: SparseStack and BlockPerm at about the speed of reading A once (permuted hash), SparseStack also at
+// that of reading it twice (independent hash), without atomics, in a fixed order of summation. Needs compute
+// capability 9.0. Called by src/cuda_strip.cpp where make_strip_plan says `served`.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@
 
 namespace tallsketch::cuda {
 
-/// Whether the current device can run the engine as it was compiled: *available = compute capability 9.x and code for it.
+/// Whether the current device can run the engine as it was compiled: *available = compute capability 9.x and code for
+/// it.
 [[nodiscard]] cudaError_t strip_engine_available(bool* available);
 
 /// Entry tables of tiles [tiles.first, tiles.first + tiles.count): for every tile, CTA, group and slot the rows that
@@ -25,7 +26,7 @@ namespace tallsketch::cuda {
 /// Adds S*slab to sketch, the factor 1/sqrt(zeta) left out.
 /// slab      in (rows, n) row-major device, of the plan's type, start and pitch aligned to 16 bytes (device_pitch is
 ///           fast); rows < 2^30. Columns [n, pitch) may hold anything in FP32, anything finite in FP16 and BF16: there
-///           a number that is not finite makes other sums of its strip NaN too
+///           a number that is not finite makes other sums of its strip NaN too, where strips have less than 64 columns
 /// table     in, of tiles = tiles_of_rows(plan, spec, slab.first_row, slab.rows)
 /// partials  scratch, partial_floats(plan, grid.splits) floats
 /// sketch    in/out (d, n) row-major device FP32
@@ -36,7 +37,8 @@ namespace tallsketch::cuda {
                                        const SketchView<float>& sketch, cudaStream_t stream);
 
 /// The same for the few columns of b, from the same table, one or four columns at a time (strip_narrow.cu).
-/// Order     of each element: by tile inside a run of tiles, then runs k mod 16, then those
+/// Order     of each element: inside a run of tiles by tile (independent hash: of up to four tiles first what the slots
+///           hold, then the tails), then runs k mod 16, by part in each, then those
 /// slab      in (rows, r) row-major device FP32, any pitch
 /// partials  scratch, narrow_partial_floats(plan, r) floats
 [[nodiscard]] cudaError_t strip_sketch_narrow(const SketchSpec& spec, const StripPlan& plan, const SlabView& slab,

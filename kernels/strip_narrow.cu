@@ -1,5 +1,5 @@
-// The strip engine's way with the few columns of b, from the same entry tables: b's rows of a few tiles and their tables
-// in shared memory, and the sums of all slots beside them. What the words mean: strip_plan.h.
+// The strip engine's way with the few columns of b, from the same entry tables: b's rows of a few tiles and their
+// tables in shared memory, and the sums of all slots beside them. What the words mean: strip_plan.h.
 #include <algorithm>
 
 #include "kernels/rounding.h"

@@ -6,6 +6,7 @@
 #include "kernels/block_table.h"
 #include "kernels/rounding.h"
 #include "kernels/sketch_rule.h"
+#include "kernels/tail_table.h"
 
 namespace tallsketch::cuda {
 
@@ -66,8 +67,9 @@ void lay_out_stage(const SketchSpec& spec, const DeviceLimits& limits, StripPlan
       static_cast<int>(std::min<std::int64_t>(kMaxStages, (limits.shared_bytes - kReservedBytes) / plan.stage_bytes));
 }
 
-/// BlockPerm's shuffles take place in shared memory, on 16-bit entries.
+/// Tables are made in shared memory: the independent hash's by counting, BlockPerm's by shuffles of 16-bit entries.
 bool table_fits(const SketchSpec& spec, const DeviceLimits& limits, const StripPlan& plan) {
+  if (plan.tail_capacity > 0) return tail_table_layout(spec, plan).bytes <= limits.shared_bytes - kTailStaticBytes;
   return spec.family != SketchFamily::kBlockPerm ||
          (block_table_layout(spec, plan).tile_bytes <= limits.shared_bytes && spec.batch_rows <= 32768);
 }
@@ -101,7 +103,7 @@ StripPlan make_strip_plan(const SketchSpec& spec, std::int64_t n, const DeviceLi
       lay_out_stage(spec, limits, plan);
       if (plan.stages >= kGoodStages) break;
     }
-    plan.served = plan.stages >= 2;
+    plan.served = plan.stages >= 2 && table_fits(spec, limits, plan);
     return plan;
   }
   plan.tiles_per_batch = static_cast<int>(divide_up(spec.batch_rows, most_rows));

@@ -1,6 +1,5 @@
 // StripPlan: how the strip engine cuts a sketch into strips of columns, tiles of rows, clusters and register slots.
-// Pure; called by strip_engine.cu's launchers, cuda_backend and tests. Source: design.md section 2,
-// probe/strip_probe.cu.
+// Pure; called by strip_engine.cu's launchers, cuda_backend and tests. Why: docs/decisions/0009, 0010, 0012.
 //
 // A strip is W columns. A cluster of CTAs owns a strip for a run of tiles; CTA c holds the sketch rows
 // [c d / CL, (c + 1) d / CL) x W columns in registers. A tile is the rows that lie in shared memory together: several

@@ -1,7 +1,9 @@
 // The entry tables of the strip engine for the independent hash: the entries of a tile are dealt to its sketch rows by
-// counting, in shared memory, and sorted by row, so that the order of summation is fixed. Layout of a tile's table, for each
-// CTA: 16-bit entries [group][entry of a slot][slot of the group]; 16-bit tail offsets of the groups; 32-bit tails,
-// slot of the group * 2^16 + entry.
+// counting, in shared memory, and sorted by row, so that the order of summation is fixed. Layout of a tile's table, for
+// each CTA: 16-bit entries [group][entry of a slot][slot of the group]; 16-bit tail offsets of the groups; 32-bit
+// tails, slot of the group * 2^16 + entry.
+#include "kernels/tail_table.h"
+
 #include "kernels/sketch_rule.h"
 #include "kernels/table_launchers.h"
 
@@ -16,16 +18,40 @@ constexpr int kBlocksPerSm = 5;  // many small blocks hide the latency of a doze
 
 struct TailShape {
   SketchSpec spec;
-  std::int64_t first_tile, tiles;
+  TailTableLayout layout;
+  std::int64_t first_tile;
   std::int32_t d, zeta, tile_rows, cluster, groups, slots, buckets, parts, entries;
-  std::int32_t zero_row, tail_capacity, sign_stride;
+  std::int32_t zero_row, tail_capacity;
   std::int64_t entry_bytes, dense_bytes, offset_bytes;
 };
 
+/// A tile's arrays in shared memory; their lengths: tail_table.h.
+struct TailShared {
+  RandomWords* signs;          // [block][128-row draw]
+  std::uint32_t* counts;       // entries of a sketch row, then cursors, at last the tails of a slot
+  std::uint32_t* first;        // of a sketch row in the list
+  std::uint32_t* tail_first;   // of a slot among the tails
+  std::uint16_t* sketch_rows;  // [row][block]
+  std::uint16_t* unsorted;     // entries by sketch row
+  std::uint16_t* list;         // the same, by row in each sketch row
+};
+__device__ TailShared tail_shared(const TailTableLayout& layout, std::byte* shared) {
+  return {reinterpret_cast<RandomWords*>(shared),
+          reinterpret_cast<std::uint32_t*>(shared + layout.counts),
+          reinterpret_cast<std::uint32_t*>(shared + layout.first),
+          reinterpret_cast<std::uint32_t*>(shared + layout.tail_first),
+          reinterpret_cast<std::uint16_t*>(shared + layout.sketch_rows),
+          reinterpret_cast<std::uint16_t*>(shared + layout.unsorted),
+          reinterpret_cast<std::uint16_t*>(shared + layout.list)};
+}
+
+using Scan = cub::BlockScan<std::uint32_t, kThreads>;
+using BlockBorders = std::uint32_t[kMaxStripZeta + 1];
+static_assert(sizeof(Scan::TempStorage) + sizeof(BlockBorders) <= kTailStaticBytes);
+
 /// first[i] = sum of counts[0 .. i) for i <= count; every thread of the block calls it.
 __device__ void exclusive_sums(const std::uint32_t* counts, std::uint32_t* first, int count) {
-  using Scan = cub::BlockScan<std::uint32_t, kThreads>;
-  __shared__ typename Scan::TempStorage storage;
+  __shared__ Scan::TempStorage storage;
   const int each = (count + kThreads - 1) / kThreads;
   const int begin = min(count, static_cast<int>(threadIdx.x) * each), end = min(count, begin + each);
   std::uint32_t mine = 0, before = 0, total = 0;
@@ -56,31 +82,18 @@ __device__ TailOfSlot tail_of_slot(const TailShape& shape, const std::uint32_t* 
           (count - held + static_cast<std::uint32_t>(shape.parts) - 1) / static_cast<std::uint32_t>(shape.parts)};
 }
 
-__global__ void __launch_bounds__(kThreads, kBlocksPerSm)
-    fill_tail_table_kernel(TailShape shape, std::byte* __restrict__ table) {
-  extern __shared__ RandomWords tail_shared[];
-  __shared__ std::uint32_t block_first[kMaxStripZeta + 1];
-  RandomWords* const signs = tail_shared;             // [block][128-row draw]
-  const int all_slots = shape.cluster * shape.slots;  // at least d
-  auto* const counts = reinterpret_cast<std::uint32_t*>(signs + shape.zeta * shape.sign_stride);  // (d), then cursors
-  std::uint32_t* const tail_counts = counts;              // (all_slots), once the cursors have done their work
-  std::uint32_t* const first = counts + all_slots;        // (d + 1)
-  std::uint32_t* const tail_first = first + shape.d + 1;  // (all_slots + 1)
-  auto* const sketch_rows = reinterpret_cast<std::uint16_t*>(tail_first + all_slots + 1);  // (tile_rows, zeta)
-  std::uint16_t* const unsorted = sketch_rows + shape.tile_rows * shape.zeta;              // (tile_rows * zeta)
-  std::uint16_t* const list = unsorted + shape.tile_rows * shape.zeta;  // the same, by row in each bucket
-
-  const std::int64_t row0 = (shape.first_tile + blockIdx.x) * shape.tile_rows;
-  const int total = shape.tile_rows * shape.zeta;
-  // The rule's block borders, once: they cost 64-bit divisions.
+/// The sketch row of every entry, and the number of each one's; the signs on the way.
+__device__ void count_entries(const TailShape& shape, std::int64_t row0, const TailShared& own) {
+  __shared__ BlockBorders block_first;  // the rule's, once: they cost 64-bit divisions
   if (static_cast<int>(threadIdx.x) <= shape.zeta) {
     block_first[threadIdx.x] = static_cast<std::uint32_t>(
         static_cast<int>(threadIdx.x) < shape.zeta ? block_begin(shape.spec, static_cast<std::int32_t>(threadIdx.x))
                                                    : shape.spec.d);
   }
-  for (int i = threadIdx.x; i < shape.d; i += kThreads) counts[i] = 0;
-  for (int i = threadIdx.x; i < shape.zeta * shape.sign_stride; i += kThreads) {
-    signs[i] = sign_words(shape.spec, ((row0 >> 7) + i % shape.sign_stride) << 7, i / shape.sign_stride);
+  for (int i = threadIdx.x; i < shape.d; i += kThreads) own.counts[i] = 0;
+  const int sign_stride = shape.layout.sign_stride;
+  for (int i = threadIdx.x; i < shape.zeta * sign_stride; i += kThreads) {
+    own.signs[i] = sign_words(shape.spec, ((row0 >> 7) + i % sign_stride) << 7, i / sign_stride);
   }
   __syncthreads();
   const int pairs = (shape.zeta + 1) / 2;  // of blocks: they share a draw
@@ -90,71 +103,99 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
     for (int block = block0; block < min(shape.zeta, block0 + 2); ++block) {
       const std::uint32_t sketch_row =
           block_first[block] + independent_bucket(words, block, block_first[block + 1] - block_first[block]);
-      sketch_rows[row * shape.zeta + block] = static_cast<std::uint16_t>(sketch_row);
-      atomicAdd(counts + sketch_row, 1U);
+      own.sketch_rows[row * shape.zeta + block] = static_cast<std::uint16_t>(sketch_row);
+      atomicAdd(own.counts + sketch_row, 1U);
     }
   }
+}
+
+/// Fills the list: the entries (row * 2 + sign) of sketch row after sketch row, each one's by row.
+__device__ void sort_entries(const TailShape& shape, std::int64_t row0, const TailShared& own) {
+  for (int i = threadIdx.x; i < shape.d; i += kThreads) own.counts[i] = own.first[i];
   __syncthreads();
-  exclusive_sums(counts, first, shape.d);
-  for (int i = threadIdx.x; i < shape.d; i += kThreads) counts[i] = first[i];
-  __syncthreads();
+  const int total = shape.tile_rows * shape.zeta;
   for (int i = threadIdx.x; i < total; i += kThreads) {
     const int row = i / shape.zeta, block = i % shape.zeta;
     const std::int64_t from_draw0 = (row0 & 127) + row;
-    const bool negative = sign_bit(signs[block * shape.sign_stride + static_cast<int>(from_draw0 >> 7)], from_draw0);
-    unsorted[atomicAdd(counts + sketch_rows[i], 1U)] = static_cast<std::uint16_t>(row * 2 + (negative ? 1 : 0));
+    const bool negative =
+        sign_bit(own.signs[block * shape.layout.sign_stride + static_cast<int>(from_draw0 >> 7)], from_draw0);
+    own.unsorted[atomicAdd(own.counts + own.sketch_rows[i], 1U)] =
+        static_cast<std::uint16_t>(row * 2 + (negative ? 1 : 0));
   }
   __syncthreads();
   // Every entry finds its place among the few of its bucket: those of smaller rows come before it.
   for (int i = threadIdx.x; i < total; i += kThreads) {
-    const std::uint32_t begin = first[sketch_rows[i]], end = first[sketch_rows[i] + 1];
+    const std::uint32_t begin = own.first[own.sketch_rows[i]], end = own.first[own.sketch_rows[i] + 1];
     const int row = i / shape.zeta;
     std::uint32_t place = begin;
-    std::uint16_t own = 0;
+    std::uint16_t entry = 0;
     for (std::uint32_t k = begin; k < end; ++k) {
-      const std::uint16_t value = unsorted[k];
+      const std::uint16_t value = own.unsorted[k];
       place += value >> 1 < row ? 1 : 0;
-      if (value >> 1 == row) own = value;
+      if (value >> 1 == row) entry = value;
     }
-    list[place] = own;
+    own.list[place] = entry;
   }
+}
+
+/// The entries of a CTA's slots, filled up with the row of zeros. dense  out (slots * entries)
+__device__ void write_dense(const TailShape& shape, int cta, const TailShared& own, std::uint16_t* dense) {
+  for (int i = threadIdx.x; i < shape.slots * shape.entries; i += kThreads) {
+    const int slot = i / (shape.entries * kSlotsPerGroup) * kSlotsPerGroup + i % kSlotsPerGroup;
+    const int entry = i / kSlotsPerGroup % shape.entries;
+    const int part = slot / shape.buckets, sketch_row = cta * shape.buckets + slot % shape.buckets;
+    auto value = static_cast<std::uint16_t>(shape.zero_row * 2);
+    if (part < shape.parts && sketch_row < shape.d) {
+      const std::uint32_t at = own.first[sketch_row] + static_cast<std::uint32_t>(part * shape.entries + entry);
+      if (at < own.first[sketch_row + 1]) value = own.list[at];
+    }
+    dense[i] = value;
+  }
+}
+
+/// The others. offsets  out (groups + 1); tails  out (tail_capacity)
+__device__ void write_tails(const TailShape& shape, int cta, const TailShared& own, std::uint16_t* offsets,
+                            std::uint32_t* tails) {
+  const std::uint32_t* const tail_first = own.tail_first + cta * shape.slots;
+  const std::uint32_t begin = tail_first[0];
+  if (tail_first[shape.slots] - begin > static_cast<std::uint32_t>(shape.tail_capacity)) {
+    __trap();  // twelve standard deviations: a wrong answer would be worse
+  }
+  for (int group = threadIdx.x; group <= shape.groups; group += kThreads) {
+    offsets[group] = static_cast<std::uint16_t>(tail_first[group * kSlotsPerGroup] - begin);
+  }
+  for (int slot = threadIdx.x; slot < shape.slots; slot += kThreads) {
+    const TailOfSlot tail = tail_of_slot(shape, own.first, cta, slot);
+    std::uint32_t* const to = tails + tail_first[slot] - begin;
+    for (std::uint32_t j = 0; j < tail.count; ++j) {
+      const std::uint16_t entry = own.list[tail.first + j * static_cast<std::uint32_t>(shape.parts)];
+      to[j] = static_cast<std::uint32_t>(slot % kSlotsPerGroup) << 16 | entry;
+    }
+  }
+}
+
+/// A CTA makes the table of a tile.
+__global__ void __launch_bounds__(kThreads, kBlocksPerSm)
+    fill_tail_table_kernel(TailShape shape, std::byte* __restrict__ table) {
+  extern __shared__ __align__(16) std::byte tail_memory[];
+  const TailShared own = tail_shared(shape.layout, tail_memory);
+  const std::int64_t row0 = (shape.first_tile + blockIdx.x) * shape.tile_rows;
+  count_entries(shape, row0, own);
+  __syncthreads();
+  exclusive_sums(own.counts, own.first, shape.d);
+  sort_entries(shape, row0, own);
+  const int all_slots = shape.cluster * shape.slots;
   for (int i = threadIdx.x; i < all_slots; i += kThreads) {
-    tail_counts[i] = tail_of_slot(shape, first, i / shape.slots, i % shape.slots).count;
+    own.counts[i] = tail_of_slot(shape, own.first, i / shape.slots, i % shape.slots).count;
   }
   __syncthreads();
-  exclusive_sums(tail_counts, tail_first, all_slots);
-
+  exclusive_sums(own.counts, own.tail_first, all_slots);
   for (int cta = 0; cta < shape.cluster; ++cta) {
     std::byte* const out = table + (static_cast<std::int64_t>(blockIdx.x) * shape.cluster + cta) * shape.entry_bytes;
-    auto* const dense = reinterpret_cast<std::uint16_t*>(out);
-    for (int i = threadIdx.x; i < shape.slots * shape.entries; i += kThreads) {
-      const int slot = i / (shape.entries * kSlotsPerGroup) * kSlotsPerGroup + i % kSlotsPerGroup;
-      const int entry = i / kSlotsPerGroup % shape.entries;
-      const int part = slot / shape.buckets, sketch_row = cta * shape.buckets + slot % shape.buckets;
-      auto value = static_cast<std::uint16_t>(shape.zero_row * 2);
-      if (part < shape.parts && sketch_row < shape.d) {
-        const std::uint32_t at = first[sketch_row] + static_cast<std::uint32_t>(part * shape.entries + entry);
-        if (at < first[sketch_row + 1]) value = list[at];
-      }
-      dense[i] = value;
-    }
-    auto* const offsets = reinterpret_cast<std::uint16_t*>(out + shape.dense_bytes);
-    auto* const tails = reinterpret_cast<std::uint32_t*>(out + shape.dense_bytes + shape.offset_bytes);
-    const std::uint32_t begin = tail_first[cta * shape.slots];
-    if (tail_first[(cta + 1) * shape.slots] - begin > static_cast<std::uint32_t>(shape.tail_capacity)) {
-      __trap();  // twelve standard deviations: a wrong answer would be worse
-    }
-    for (int group = threadIdx.x; group <= shape.groups; group += kThreads) {
-      offsets[group] = static_cast<std::uint16_t>(tail_first[cta * shape.slots + group * kSlotsPerGroup] - begin);
-    }
-    for (int slot = threadIdx.x; slot < shape.slots; slot += kThreads) {
-      const TailOfSlot tail = tail_of_slot(shape, first, cta, slot);
-      std::uint32_t* const to = tails + tail_first[cta * shape.slots + slot] - begin;
-      for (std::uint32_t j = 0; j < tail.count; ++j) {
-        const std::uint16_t entry = list[tail.first + j * static_cast<std::uint32_t>(shape.parts)];
-        to[j] = static_cast<std::uint32_t>(slot % kSlotsPerGroup) << 16 | entry;
-      }
-    }
+    std::byte* const offsets = out + shape.dense_bytes;
+    write_dense(shape, cta, own, reinterpret_cast<std::uint16_t*>(out));
+    write_tails(shape, cta, own, reinterpret_cast<std::uint16_t*>(offsets),
+                reinterpret_cast<std::uint32_t*>(offsets + shape.offset_bytes));
   }
 }
 
@@ -164,8 +205,8 @@ cudaError_t fill_tail_table(const SketchSpec& spec, const StripPlan& plan, TileR
                             cudaStream_t stream) {
   TailShape shape{};
   shape.spec = spec;
+  shape.layout = tail_table_layout(spec, plan);
   shape.first_tile = tiles.first;
-  shape.tiles = tiles.count;
   shape.d = static_cast<std::int32_t>(spec.d);
   shape.zeta = spec.zeta;
   shape.tile_rows = static_cast<std::int32_t>(plan.tile_rows);
@@ -177,14 +218,10 @@ cudaError_t fill_tail_table(const SketchSpec& spec, const StripPlan& plan, TileR
   shape.entries = plan.entries;
   shape.zero_row = plan.cluster * plan.boxes * plan.box_rows;
   shape.tail_capacity = static_cast<std::int32_t>(plan.tail_capacity);
-  shape.sign_stride = static_cast<std::int32_t>(plan.tile_rows / 128 + 2);
   shape.entry_bytes = plan.entry_bytes;
   shape.dense_bytes = plan.dense_bytes();
   shape.offset_bytes = plan.offset_bytes();
-  const std::int64_t slots = plan.cluster * plan.slots();
-  const auto shared = static_cast<std::size_t>(spec.zeta * shape.sign_stride) * sizeof(RandomWords) +
-                      static_cast<std::size_t>(slots + spec.d + 1 + slots + 1) * 4 +
-                      static_cast<std::size_t>(3 * plan.tile_rows * spec.zeta) * 2;
+  const auto shared = static_cast<std::size_t>(shape.layout.bytes);
   if (const cudaError_t status = cudaFuncSetAttribute(
           fill_tail_table_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
       status != cudaSuccess) {

@@ -32,7 +32,7 @@ class HalfSketcher {
   /// a        (rows, n) device FP32, pitch device_pitch(n)
   /// entries  (rows, zeta) device, of the same rows
   void add(const SlabView& a, const std::uint32_t* entries, const CudaStream& stream);
-  /// Last: the sketch in FP32, its factors undone exactly.
+  /// Last: the sketch in FP32, its factors undone: exactly, but for 1/sqrt(zeta) of `--scaling none`, which is rounded.
   void finish(const SketchView<float>& sketch, const CudaStream& stream);
   /// What add has lost so far. Waits for the stream.
   RoundingLosses losses(const CudaStream& stream) const;

@@ -11,6 +11,11 @@ namespace tallsketch {
 
 namespace {
 
+template <class T>
+void clear(const DeviceBuffer<T>& sketch, const CudaStream& stream) {
+  if (sketch.count() > 0) check(cudaMemsetAsync(sketch.data(), 0, sketch.bytes(), stream.get()));
+}
+
 SketchTiming time_strip(const SketchSpec& spec, const SlabView& slab, const SlabView& b, int repeats,
                         const CudaStream& stream) {
   const std::int64_t cols = slab.cols + b.cols;
@@ -20,7 +25,7 @@ SketchTiming time_strip(const SketchSpec& spec, const SlabView& slab, const Slab
   StripSketcher sketcher(spec, slab.cols, b.cols, slab.rows, slab.type);
   const std::int64_t step = sketcher.rows_per_table();
   return time_beside_floor(slab, stream, repeats, "strip", [&](PartsTimer& parts) {
-    parts.time(&Parts::clear, [&] { check(cudaMemsetAsync(sketch.data(), 0, sketch.bytes(), stream.get())); });
+    parts.time(&Parts::clear, [&] { clear(sketch, stream); });
     for (std::int64_t begin = 0; begin < slab.rows; begin += step) {
       const std::int64_t rows = std::min(step, slab.rows - begin);
       parts.time(&Parts::map, [&] { sketcher.fill_table(begin, rows, stream); });
@@ -44,8 +49,9 @@ SketchTiming time_scatter(const SketchSpec& spec, const SlabView& slab, const Sl
   return time_beside_floor(slab, stream, repeats, "scatter", [&](PartsTimer& parts) {
     parts.time(&Parts::map, [&] { check(cuda::fill_entries(spec, 0, slab.rows, entries.data(), stream.get())); });
     parts.time(&Parts::clear, [&] {
-      if (half) check(cudaMemsetAsync(half_sketch.data(), 0, half_sketch.bytes(), stream.get()));
-      if (!half) check(cudaMemsetAsync(sketch.data(), 0, sketch.bytes(), stream.get()));
+      clear(half_sketch, stream);
+      clear(sketch, stream);
+      clear(sketch_of_b, stream);
     });
     parts.time(&Parts::apply, [&] {
       if (half) {
@@ -68,7 +74,10 @@ SketchTiming time_scatter_fp64(const SketchSpec& spec, const SlabView& slab, con
   DeviceBuffer<double> sketch(spec.d * slab.cols), sketch_of_b(spec.d * b.cols);
   return time_beside_floor(slab, stream, repeats, "scatter", [&](PartsTimer& parts) {
     parts.time(&Parts::map, [&] { check(cuda::fill_entries(spec, 0, slab.rows, entries.data(), stream.get())); });
-    parts.time(&Parts::clear, [&] { check(cudaMemsetAsync(sketch.data(), 0, sketch.bytes(), stream.get())); });
+    parts.time(&Parts::clear, [&] {
+      clear(sketch, stream);
+      clear(sketch_of_b, stream);
+    });
     parts.time(&Parts::apply, [&] {
       check(
           cuda::scatter_fp64(spec, slab, entries.data(), {sketch.data(), spec.d, slab.cols, slab.cols}, stream.get()));
@@ -84,7 +93,10 @@ SketchTiming time_flash(const SketchSpec& spec, const SlabView& slab, const Slab
   DeviceBuffer<float> sketch(spec.d * slab.cols), sketch_of_b(spec.d * b.cols);
   return time_beside_floor(slab, stream, repeats, "flash", [&](PartsTimer& parts) {
     parts.time(&Parts::map, [&] { check(cuda::fill_entries(spec, 0, slab.rows, entries.data(), stream.get())); });
-    parts.time(&Parts::clear, [&] { check(cudaMemsetAsync(sketch.data(), 0, sketch.bytes(), stream.get())); });
+    parts.time(&Parts::clear, [&] {
+      clear(sketch, stream);
+      clear(sketch_of_b, stream);
+    });
     parts.time(&Parts::apply, [&] {
       check(cuda::flash_fp32(spec, slab, entries.data(), {sketch.data(), spec.d, slab.cols, slab.cols}, stream.get()));
       check(cuda::scatter_fp32_narrow(spec, b, entries.data(), {sketch_of_b.data(), spec.d, b.cols, b.cols},

@@ -1,4 +1,4 @@
-// Error: the one exception type. Its kind is the exit code of the process (design contract, exit codes).
+// Error: the one exception type. Its kind is the exit code of the process (README, exit codes).
 // Thrown anywhere above kernels/; agreed on by all ranks in communicator.h; reported once by drivers/tallsketch.cpp.
 #pragma once
 

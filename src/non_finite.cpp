@@ -18,12 +18,12 @@ namespace tallsketch {
 namespace {
 
 template <class T, class ToDouble>
-NonFinite scan(const T* data, RowRange rows, std::int64_t cols, Magnitudes pass, ToDouble to_double) {
+NonFinite scan(const T* data, RowRange rows, std::int64_t cols, Magnitudes accepted, ToDouble to_double) {
   NonFinite found;
   for (std::int64_t i = 0; i < rows.size(); ++i) {
     for (std::int64_t j = 0; j < cols; ++j) {
       const double magnitude = std::fabs(to_double(data[i * cols + j]));
-      if (magnitude == 0 || pass.hold(magnitude)) continue;
+      if (magnitude == 0 || accepted.hold(magnitude)) continue;
       if (found.count++ == 0) {
         found.row = rows.begin + i;
         found.col = j;
@@ -84,7 +84,7 @@ void raise_column_maxima(const void* data, ElementType type, std::int64_t rows, 
 
 /// What to look for in A and in b, and what was found.
 struct Search {
-  Magnitudes pass;
+  Magnitudes accepted;
   const char* what;
   NonFinite in_a, in_b;
 };
@@ -106,9 +106,9 @@ void read_again(RowSource& source, RowRange my_rows, std::int64_t chunk_rows, F&
 
 void look(Search& search, const ProblemShape& shape, RowRange rows, const void* a, const double* b) {
   // float32 and float16 below the range are subnormal, and as exact as they were stored.
-  const bool a_may_be_out = search.pass.least == 0 || shape.a_type == ElementType::kFloat64;
-  if (a_may_be_out) merge(search.in_a, find_outside(a, shape.a_type, rows, shape.n, search.pass));
-  merge(search.in_b, find_outside(b, ElementType::kFloat64, rows, shape.r, search.pass));
+  const bool a_may_be_out = search.accepted.least == 0 || shape.a_type == ElementType::kFloat64;
+  if (a_may_be_out) merge(search.in_a, find_outside(a, shape.a_type, rows, shape.n, search.accepted));
+  merge(search.in_b, find_outside(b, ElementType::kFloat64, rows, shape.r, search.accepted));
 }
 
 /// Collective: throws what the first search that found something found on any rank.
@@ -127,10 +127,10 @@ void throw_findings(std::vector<Search>& searches, const SourceInfo& info, const
 
 }  // namespace
 
-NonFinite find_outside(const void* data, ElementType type, RowRange rows, std::int64_t cols, Magnitudes pass) {
+NonFinite find_outside(const void* data, ElementType type, RowRange rows, std::int64_t cols, Magnitudes accepted) {
   NonFinite found;
   visit_elements(data, type,
-                 [&](const auto* values, auto to_double) { found = scan(values, rows, cols, pass, to_double); });
+                 [&](const auto* values, auto to_double) { found = scan(values, rows, cols, accepted, to_double); });
   return found;
 }
 

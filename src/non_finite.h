@@ -19,15 +19,17 @@ struct NonFinite {
   std::int64_t col = -1;
 };
 
-/// Elements of (rows, cols) row-major values that do not pass; 0 always does, NaN never.
-NonFinite find_outside(const void* data, ElementType type, RowRange rows, std::int64_t cols, Magnitudes pass);
+/// Elements of (rows, cols) row-major values whose magnitude is not accepted; 0 always is, NaN never.
+NonFinite find_outside(const void* data, ElementType type, RowRange rows, std::int64_t cols, Magnitudes accepted);
 
 /// Collective: reads all rows once more and throws Error{kNonFinite} naming dataset, count and first (row, column).
-/// Returns normally only if every element of A and b is finite, and 0 or a normal number of the sketch's precision.
+/// Returns normally only if every element of A and b is finite and, unless the sketch is made in FP64, in the range of
+/// float32: 0 or between its normal numbers' ends. Of an A stored in at most 32 bits subnormal elements pass too.
 void throw_if_out_of_range(RowSource& source, RowRange my_rows, std::int64_t chunk_rows, SketchPrecision precision,
                            const Communicator& comm);
 
-/// Collective: reads all rows once more. Returns the largest magnitude of every column of [A | b] over all ranks, (n + r).
+/// Collective: reads all rows once more. Returns the largest magnitude of every column of [A | b] over all ranks,
+/// (n + r).
 /// Errors  kNonFinite as above, for NaN and Inf only
 std::vector<double> finite_column_maxima(RowSource& source, RowRange my_rows, std::int64_t chunk_rows,
                                          const Communicator& comm);

@@ -8,9 +8,9 @@
 
 namespace tallsketch {
 
-/// Exponents, (n + r), that bring the largest magnitude of every column of [A | b] near 1: into [0.5, 1) unless the power
-/// of two itself would leave the stored type (then into [2^-52, 4)). 0 for columns of zeros, and for float16 and bfloat16,
-/// whose range no sketch leaves.
+/// Exponents, (n + r), that bring the largest magnitude of every column of [A | b] near 1: into [0.5, 1) unless the
+/// power of two itself would leave the stored type (then into [2^-52, 4)). 0 for columns of zeros, for float16, whose
+/// range no sketch leaves, and for bfloat16: it has float32's range, but no HDF5 file is read as bfloat16.
 std::vector<int> scaling_exponents(const std::vector<double>& column_max, const ProblemShape& shape);
 
 class ScaledSource final : public RowSource {

@@ -8,6 +8,7 @@
 #include "kernels/half.h"
 #include "kernels/launch_shape.h"
 #include "kernels/rounded_half.h"
+#include "kernels/signed_entry.h"
 #include "kernels/sketch_cuda.h"
 #include "kernels/sketch_rule.h"
 #include "src/cuda_handles.h"
@@ -15,6 +16,7 @@
 #include "src/options.h"
 #include "src/reduced_solver.h"
 #include "tests/support/catch.h"
+#include "tests/support/device_data.h"
 #include "tests/support/exact_data.h"
 #include "tests/support/oracle.h"
 #include "tests/support/specs.h"
@@ -23,35 +25,7 @@ using namespace tallsketch;
 
 namespace {
 
-template <class T>
-DeviceBuffer<T> to_device(const std::vector<T>& host) {
-  DeviceBuffer<T> device(static_cast<std::int64_t>(host.size()));
-  if (!host.empty()) check(cudaMemcpy(device.data(), host.data(), device.bytes(), cudaMemcpyHostToDevice));
-  return device;
-}
-
-template <class T>
-std::vector<T> to_host(const DeviceBuffer<T>& device) {
-  std::vector<T> host(static_cast<std::size_t>(device.count()));
-  if (!host.empty()) check(cudaMemcpy(host.data(), device.data(), device.bytes(), cudaMemcpyDeviceToHost));
-  return host;
-}
-
 SketchSpec spec_of(SketchHash hash, std::int64_t d, int zeta) { return make_spec(hash, d, zeta, 0x123456789abcdefULL); }
-
-template <class T>
-DeviceBuffer<T> zeros(std::int64_t count) {
-  DeviceBuffer<T> device(count);
-  check(cudaMemset(device.data(), 0, device.bytes()));
-  return device;
-}
-
-DeviceBuffer<std::uint32_t> entries_of(const SketchSpec& spec, std::int64_t first_row, std::int64_t rows) {
-  DeviceBuffer<std::uint32_t> entries(rows * spec.zeta);
-  check(cuda::fill_entries(spec, first_row, rows, entries.data(), nullptr));
-  check(cudaDeviceSynchronize());
-  return entries;
-}
 
 SketchSpec half_spec(SketchPrecision precision, SketchRounding rounding, std::int64_t d, int zeta) {
   SketchSpec spec = spec_of(SketchHash::kPermuted, std::max<std::int64_t>(d, zeta), zeta);
@@ -121,7 +95,7 @@ TEST_CASE("The device evaluates the rule exactly as the host does") {
           for (int t = 0; t < zeta; ++t) {
             const SketchEntry expected = sketch_entry(spec, first + i, t);
             const std::uint32_t entry = entries[static_cast<std::size_t>(i * zeta + t)];
-            equal = equal && (entry & 0x7fffffffU) == expected.sketch_row && (entry >> 31 != 0) == expected.negative;
+            equal = equal && entry_row(entry) == expected.sketch_row && (entry >> 31 != 0) == expected.negative;
           }
         }
         INFO("hash " << static_cast<int>(hash) << " d " << d << " zeta " << zeta << " first row " << first);
@@ -290,7 +264,7 @@ TEST_CASE("16-bit contributions and their losses are the host's bit for bit, at 
       const auto own_rows = [&](std::int64_t begin, std::int64_t count) {
         std::vector<std::uint32_t> entries;
         for (std::int64_t k = (begin - first) * zeta; k < (begin - first + count) * zeta; ++k)
-          entries.push_back(static_cast<std::uint32_t>(k) | (k % zeta % 2 == 1 ? 0x80000000U : 0U));
+          entries.push_back(static_cast<std::uint32_t>(k) | (k % zeta % 2 == 1 ? kEntrySign : 0U));
         return to_device(entries);
       };
       for (const std::int64_t chunk : {rows, std::int64_t{77}}) {
@@ -432,7 +406,7 @@ TEST_CASE("Row counts beyond 65535 blocks of rows stay within CUDA's grid limits
                            {sketch.data(), spec.d, 1, 1}, nullptr));
   std::vector<double> expected(static_cast<std::size_t>(spec.d), 0.0);
   const std::vector<std::uint32_t> host_entries = to_host(entries);
-  for (const std::uint32_t entry : host_entries) expected[entry & 0x7fffffffU] += entry >> 31 ? -1.0 : 1.0;
+  for (const std::uint32_t entry : host_entries) expected[entry_row(entry)] += with_sign(1.0, entry);
   const std::vector<float> got = to_host(sketch);
   bool equal = true;
   for (std::size_t i = 0; i < expected.size(); ++i) equal = equal && got[i] == expected[i];

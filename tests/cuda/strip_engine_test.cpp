@@ -85,6 +85,24 @@ void check_exact(const SketchSpec& spec, std::int64_t rows, std::int64_t n, std:
   check_exact_with_pitch(spec, rows, n, r, first_row, pieces, round_up(n, 16 / element_size(type)), type);
 }
 
+/// Real numbers: A (rows, n) and one right-hand side.
+struct RealData {
+  std::int64_t rows, n;
+  std::vector<float> a, b;
+  SlabView slab() const { return {a.data(), rows, n, n, ElementType::kFloat32, 0}; }
+  SlabView rhs() const { return {b.data(), rows, 1, 1, ElementType::kFloat32, 0}; }
+};
+
+RealData make_real_data(std::int64_t rows, std::int64_t n) {
+  RealData data{rows, n, std::vector<float>(static_cast<std::size_t>(rows * n)),
+                std::vector<float>(static_cast<std::size_t>(rows))};
+  for (std::size_t i = 0; i < data.a.size(); ++i)
+    data.a[i] = static_cast<float>(std::sin(0.1 * static_cast<double>(i % 100003)));
+  for (std::size_t i = 0; i < data.b.size(); ++i)
+    data.b[i] = static_cast<float>(std::cos(0.3 * static_cast<double>(i)));
+  return data;
+}
+
 constexpr ElementType kHalfTypes[] = {ElementType::kFloat16, ElementType::kBfloat16};
 
 }  // namespace
@@ -140,16 +158,11 @@ TEST_CASE("Batches cut by slabs, chunks and the end of the matrix change nothing
 }
 
 TEST_CASE("The engine gives equal bits from run to run on real numbers, and the oracle's values to rounding") {
-  const std::int64_t rows = 60000, n = 96;
+  const RealData data = make_real_data(60000, 96);
   const SketchSpec spec = spec_of(256, 4);
-  std::vector<float> a(static_cast<std::size_t>(rows * n)), b(static_cast<std::size_t>(rows));
-  for (std::size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(std::sin(0.1 * static_cast<double>(i % 100003)));
-  for (std::size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(std::cos(0.3 * static_cast<double>(i)));
-  const SlabView slab{a.data(), rows, n, n, ElementType::kFloat32, 0};
-  const SlabView b_slab{b.data(), rows, 1, 1, ElementType::kFloat32, 0};
-  const std::vector<float> first = engine_sketch(spec, slab, b_slab, 1);
-  for (int run = 0; run < 9; ++run) CHECK(engine_sketch(spec, slab, b_slab, 1) == first);
-  const std::vector<double> oracle = oracle_sketch(spec, slab, b_slab);
+  const std::vector<float> first = engine_sketch(spec, data.slab(), data.rhs(), 1);
+  for (int run = 0; run < 9; ++run) CHECK(engine_sketch(spec, data.slab(), data.rhs(), 1) == first);
+  const std::vector<double> oracle = oracle_sketch(spec, data.slab(), data.rhs());
   double worst = 0;
   for (std::size_t i = 0; i < oracle.size(); ++i) worst = std::max(worst, std::fabs(first[i] - oracle[i]));
   // A sketch row sums 60000 * 4 / 256 = 938 numbers of size 1: below 938 roundings of sums of size about 31.
@@ -189,16 +202,11 @@ TEST_CASE("BlockPerm equals the oracle: kappa, s, B_r, widths, several batches a
 }
 
 TEST_CASE("Equal bits from run to run hold for the independent hash") {
-  const std::int64_t rows = 30000, n = 64;
+  const RealData data = make_real_data(30000, 64);
   SketchSpec spec = spec_of(256, 4);
   spec.hash = SketchHash::kIndependent;
-  std::vector<float> a(static_cast<std::size_t>(rows * n)), b(static_cast<std::size_t>(rows));
-  for (std::size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(std::sin(0.1 * static_cast<double>(i % 100003)));
-  for (std::size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(std::cos(0.3 * static_cast<double>(i)));
-  const SlabView slab{a.data(), rows, n, n, ElementType::kFloat32, 0};
-  const SlabView b_slab{b.data(), rows, 1, 1, ElementType::kFloat32, 0};
-  const std::vector<float> first = engine_sketch(spec, slab, b_slab, 1);
-  for (int run = 0; run < 9; ++run) CHECK(engine_sketch(spec, slab, b_slab, 1) == first);
+  const std::vector<float> first = engine_sketch(spec, data.slab(), data.rhs(), 1);
+  for (int run = 0; run < 9; ++run) CHECK(engine_sketch(spec, data.slab(), data.rhs(), 1) == first);
 }
 
 TEST_CASE("The engine equals the oracle for FP16 and BF16 input, all strip widths and clusters, odd and even entries") {

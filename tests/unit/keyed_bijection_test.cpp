@@ -99,7 +99,8 @@ TEST_CASE("every bit of the key changes the order") {
 
 TEST_CASE("small sizes reach all their orders, size 4 about equally often") {
   // Halves of one bit are too small for six rounds to be fair: measured over 5 million draws, orders of size 4 occur
-  // 0.93 to 1.04 times their fair share, of size 5 0.47 to 2.6 times. No batch is that short: T >= 257 (sketches.md).
+  // 0.93 to 1.04 times their fair share, of size 5 0.47 to 2.6 times. No batch is that short: T >= 257
+  // (docs/decisions/0003).
   for (const std::uint32_t size : {3U, 4U, 5U}) {
     std::map<std::vector<std::uint32_t>, int> count;
     for (std::int64_t draw = 0; draw < 120000; ++draw) ++count[images(bijection_of(size, draw))];

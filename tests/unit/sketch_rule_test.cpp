@@ -1,5 +1,5 @@
-// The rule of S against a second, naive statement of it written from the design (sketches.md), not from the header:
-// what the dense oracle and every kernel take on trust is checked here.
+// The rule of S against a second, naive statement of it that shares no code with the header: what the dense oracle and
+// every kernel take on trust is checked here.
 #include "kernels/sketch_rule.h"
 
 #include <algorithm>
@@ -157,7 +157,7 @@ TEST_CASE("blocks share d rows without gap or overlap, differ by at most one row
         const auto k = static_cast<std::size_t>(t);
         wrong += block_begin(spec, t) != begins[k];
         wrong += block_size(spec, t) != begins[k + 1] - begins[k];
-        wrong += block_begin(spec, t) != t * (d / zeta) + std::min<std::int64_t>(t, d % zeta);  // sketches.md
+        wrong += block_begin(spec, t) != t * (d / zeta) + std::min<std::int64_t>(t, d % zeta);
       }
       INFO("d " << d << " zeta " << zeta);
       CHECK(wrong == 0);
@@ -182,7 +182,7 @@ TEST_CASE("the batch length is the table of (d, zeta) that belongs to a sketch's
   }
   int wrong = 0;
   for (std::int64_t size = 1; size <= 3000; ++size) {
-    const std::int64_t expected = size * std::max<std::int64_t>(1, 512 / size);  // sketches.md
+    const std::int64_t expected = size * std::max<std::int64_t>(1, 512 / size);  // docs/decisions/0003
     for (const std::int32_t zeta : {1, 4, 16}) {
       for (const std::int64_t rest : {std::int64_t{0}, std::int64_t{zeta} - 1}) {
         wrong += make_spec(SketchHash::kPermuted, size * zeta + rest, zeta).batch_rows != expected;
