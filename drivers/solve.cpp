@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <span>
 
@@ -24,6 +25,9 @@
 namespace tallsketch {
 
 namespace {
+
+/// d / n that costs the fewest read floors in all for refinement (docs/decisions/0016): a pass is about one floor.
+constexpr double kRefineOversample = 8;
 
 std::string default_output(const std::string& first_file) {
   const std::filesystem::path path(parse_dataset_name(first_file).file);
@@ -66,11 +70,8 @@ void write_report(const std::string& path, const Report& report) {
   require(written, ErrorKind::kOutput, "cannot write the report to standard output");
 }
 
-void tell_outcome(const Report& report, const PhaseTimer& timer, const std::string& output, Progress& progress) {
+void tell_residual_of_sketch(const Report& report, Progress& progress) {
   const SolverOutcome& s = report.solver;
-  progress.line(fmt::format("x: n = {}{}, ||x|| = {:.6g}, written to {}", report.shape->n,
-                            report.shape->r == 1 ? std::string() : fmt::format(", r = {}", report.shape->r), *s.x_norm,
-                            output));
   const auto freedom = static_cast<double>(report.sketch->d - report.shape->n);
   progress.line(fmt::format(
       "residual: ||A x - b|| about {:.3g}{}, {:.3g} of ||b|| (standard deviation {:.0f} %); expected {:.0f} % above "
@@ -81,12 +82,34 @@ void tell_outcome(const Report& report, const PhaseTimer& timer, const std::stri
     progress.line(fmt::format("x against the least-squares x: expected to differ by about {:.2g} of the norm of this x",
                               *s.x_error_estimate));
   }
+}
+
+void tell_residual_of_refinement(const Report& report, Progress& progress) {
+  const SolverOutcome& s = report.solver;
+  progress.line(
+      fmt::format("refine: {} after {} passes over A: backward error {:.2g} of ||A||, certified by the sketch",
+                  s.converged ? "converged" : "NOT converged (" + s.reason + ")", s.passes, *s.backward_error));
+  progress.line(fmt::format(
+      "residual: ||A x - b|| = {:.6g}{}, {:.3g} of ||b||; ||A^T (A x - b)|| = {:.2g}, columns scaled", *s.residual_norm,
+      report.shape->r == 1 ? "" : " over all columns", *s.relative_residual, *s.normal_residual));
+}
+
+void tell_outcome(const Report& report, const PhaseTimer& timer, const std::string& output, Progress& progress) {
+  const SolverOutcome& s = report.solver;
+  progress.line(fmt::format("x: n = {}{}, ||x|| = {:.6g}, written to {}", report.shape->n,
+                            report.shape->r == 1 ? std::string() : fmt::format(", r = {}", report.shape->r), *s.x_norm,
+                            output));
+  if (s.backward_error) {
+    tell_residual_of_refinement(report, progress);
+  } else {
+    tell_residual_of_sketch(report, progress);
+  }
   progress.line(fmt::format("condition of A with scaled columns about {:.3g}, matrix rank {} of {}",
                             *s.condition_estimate, *s.rank, report.shape->n));
   std::string times;
   for (const Phase phase : {Phase::kOpen, Phase::kRead, Phase::kUpload, Phase::kSketch, Phase::kReduce, Phase::kFactor,
-                            Phase::kWrite, Phase::kTotal}) {
-    if (phase == Phase::kUpload && timer.seconds(phase) == 0) continue;
+                            Phase::kRefine, Phase::kWrite, Phase::kTotal}) {
+    if ((phase == Phase::kUpload || phase == Phase::kRefine) && timer.seconds(phase) == 0) continue;
     times += fmt::format("{}{} {:.3f}", times.empty() ? "" : ", ", kPhaseNames[static_cast<std::size_t>(phase)],
                          timer.seconds(phase));
   }
@@ -99,6 +122,15 @@ void record_failure(Report& report, const Error& failure) {
   report.status = status_word(failure.kind());
   report.exit_code = failure.exit_code();
   report.message = failure.what();
+}
+
+/// x is written by now, and says in its provenance how good it is.
+void require_converged(const SolverOutcome& s) {
+  require(
+      s.converged, ErrorKind::kNotConverged,
+      fmt::format("refinement has not converged: {} after {} passes over A, backward error {:.2g}; x is written all "
+                  "the same; a larger --oversample, --precision fp64, more --max-iters or a larger --tol may help",
+                  s.reason, s.passes, s.backward_error.value_or(std::numeric_limits<double>::infinity())));
 }
 
 bool leaves_report(const Error& failure) {
@@ -173,8 +205,10 @@ int run_solve(const SolveOptions& options, const Communicator& comm) {
       report.reduce_library = report.backend == "cuda" && options.run.comm == ReduceChoice::kNccl ? "nccl" : "mpi";
       progress.line(fmt::format("backend: {}, {}", backend->name(), backend->device()));
       if (options.run.verbose) tell_ranks(comm, *backend, progress);
-      const std::vector<double> x =
-          solve(options.sketch, options.run.chunk_rows, *source, *backend, {comm, watchdog, progress, timer}, report);
+      SketchOptions sketch = options.sketch;
+      if (options.method.method == SolveMethod::kRefine) sketch.auto_oversample = kRefineOversample;
+      const std::vector<double> x = solve(sketch, options.method, options.run.chunk_rows, *source, *backend,
+                                          {comm, watchdog, progress, timer}, report);
       watchdog.enter("write");
       comm.together([&] {
         report.status = "solved";
@@ -184,6 +218,9 @@ int run_solve(const SolveOptions& options, const Communicator& comm) {
         timer.time(Phase::kWrite, [&] {
           write_file_atomically(output, solution_image(x, shape.n, shape.r, provenance_json(report)));
         });
+      });
+      comm.together([&] {
+        if (comm.is_root()) require_converged(report.solver);
       });
     } catch (const Error& e) {
       failure = e;
@@ -199,7 +236,8 @@ int run_solve(const SolveOptions& options, const Communicator& comm) {
     watchdog.enter("report");
     gather_ranks(report, comm, backend ? backend->device() : "", backend ? backend->device_uuid() : "", timer);
   }
-  if (!failure && comm.is_root()) tell_outcome(report, timer, output, progress);
+  const bool have_x = !failure || failure->kind() == ErrorKind::kNotConverged;
+  if (have_x && comm.is_root()) tell_outcome(report, timer, output, progress);
   if (reportable && !options.report.empty()) {
     try {
       comm.together([&] {

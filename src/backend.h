@@ -11,6 +11,7 @@
 #include "kernels/sketch_spec.h"
 #include "src/phase_timer.h"
 #include "src/plan.h"
+#include "src/refine.h"
 #include "src/row_range.h"
 #include "src/sketch_range.h"
 #include "src/sketch_timing.h"
@@ -35,6 +36,7 @@ struct SketchJob {
   RowRange rows;  // of this rank
   ScalingChoice scaling = ScalingChoice::kAuto;
   ReducePrecision reduce = ReducePrecision::kFp32;
+  bool refine = false;  // passes over the same rows will follow
 };
 
 class Backend {
@@ -45,7 +47,8 @@ class Backend {
   virtual std::string device_uuid() const = 0;  // empty on the host
   /// What the plan has to know of this rank: free memory, buffers, padding, scratch. chunk_rows is the caller's. Gives up
   /// an earlier job, whose memory counts as free.
-  virtual PlanLimits plan_limits(const SketchSpec& spec, const ProblemShape& shape) = 0;
+  /// refine  rows that fit will be kept for the passes that follow
+  virtual PlanLimits plan_limits(const SketchSpec& spec, const ProblemShape& shape, bool refine) = 0;
 
   /// Allocates for the job and clears the sketch; gives up an earlier job and its memory. Errors: kMemory.
   virtual void begin(const SketchJob& job) = 0;
@@ -65,6 +68,16 @@ class Backend {
   virtual SketchRange sketch_range() = 0;
   /// QR of the sketch in its own precision, columns scaled by powers of two. Called on rank 0 alone.
   virtual TriangularFactor factor() = 0;
+  /// Whether the rows of the job are still there as they were stored, so that refinement need not read the source again.
+  virtual bool keeps_rows() const = 0;
+  /// Starts a refinement pass: A^T (b - A x) and ||b - A x||^2 of this rank's rows; b counts as 0 without with_b.
+  /// x  (n, r) row-major
+  virtual void normal_begin(const std::vector<double>& x, bool with_b) = 0;
+  /// Adds the rows of a filled buffer.
+  virtual void normal_add(const ChunkBuffer& chunk) = 0;
+  /// Adds all rows that are kept.
+  virtual void normal_add_kept() = 0;
+  virtual NormalSums normal_end() = 0;
   /// Copy of the reduced, unscaled sketch on the host: (d, n + r) row-major, exact. For tests and sketch files.
   virtual std::vector<double> sketch_copy() = 0;
   /// Times the sketch of a made-up problem beside a read-only pass over A. Needs no begin. For benchmarks.

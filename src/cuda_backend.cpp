@@ -16,6 +16,7 @@
 #include "src/cuda_half_reduce.h"
 #include "src/cuda_half_sketch.h"
 #include "src/cuda_handles.h"
+#include "src/cuda_normal_product.h"
 #include "src/cuda_reduced_solver.h"
 #include "src/cuda_strip.h"
 #include "src/error.h"
@@ -83,7 +84,7 @@ class CudaBackend final : public Backend {
   const char* name() const override { return "cuda"; }
   std::string device() const override { return fmt::format("{} #{}", properties_.name, device_); }
   std::string device_uuid() const override { return uuid_text(properties_); }
-  PlanLimits plan_limits(const SketchSpec& spec, const ProblemShape& shape) override;
+  PlanLimits plan_limits(const SketchSpec& spec, const ProblemShape& shape, bool refine) override;
   /// Collective: starts NCCL.
   void connect(double timeout) { nccl_ = std::make_unique<NcclReduce>(comm_, timeout); }
   /// The device's free memory is divided by this.
@@ -99,6 +100,11 @@ class CudaBackend final : public Backend {
   SketchRange sketch_range() override;
   TriangularFactor factor() override;
   std::vector<double> sketch_copy() override;
+  bool keeps_rows() const override { return job_.refine && resident() && layout_.a == job_.shape.a_type; }
+  void normal_begin(const std::vector<double>& x, bool with_b) override;
+  void normal_add(const ChunkBuffer& chunk) override;
+  void normal_add_kept() override;
+  NormalSums normal_end() override;
   SketchTiming time_sketch(const SketchCase& timed, int repeats) override { return time_cuda_sketch(timed, repeats); }
   PassTiming time_pass(const TimedShape& shape, int repeats) override { return time_cuda_pass(shape, repeats); }
 
@@ -138,6 +144,11 @@ class CudaBackend final : public Backend {
     return std::visit([&]<class T>(const DeviceBuffer<T>&) { return f(sketch_columns<T>(0, cols())); }, sketch_);
   }
 
+  Lane& lane_of(const ChunkBuffer& chunk) {
+    return *std::find_if(lanes_->begin(), lanes_->end(), [&](const Lane& l) { return &l.chunk == &chunk; });
+  }
+  void add_normal_rows(const SlabView& a, const std::byte* b);
+
   void release();
   RowBuffers make_rows(std::int64_t rows) const;
   void make_lane(Lane& lane) const;
@@ -169,6 +180,11 @@ class CudaBackend final : public Backend {
   std::optional<StripSketcher> strip_;                              // the strip engine, where it serves the sketch
   std::optional<HalfSketcher> half_;                 // the sketch of A in 16 bits, where that was asked for
   std::optional<std::array<Lane, kBuffers>> lanes_;  // from begin on
+  DeviceBuffer<double> kept_b_;                      // resident rows of b in FP64, for refinement
+  std::optional<NormalProduct> normal_;              // from the first refinement pass on
+  std::int64_t normal_pitch_ = 0;                    // of A as normal_ was made for
+  DeviceBuffer<double> normal_x_, normal_sums_;      // (n, r); (n + 1, r): gradient, then squares
+  bool with_b_ = true;                               // of the refinement pass under way
   int next_ = 0;
 };
 
@@ -180,7 +196,7 @@ DeviceRows CudaBackend::device_rows(const SketchSpec& spec, const ProblemShape& 
   return {type, cuda::device_pitch(shape.n, type), ElementType::kFloat32};
 }
 
-PlanLimits CudaBackend::plan_limits(const SketchSpec& spec, const ProblemShape& shape) {
+PlanLimits CudaBackend::plan_limits(const SketchSpec& spec, const ProblemShape& shape, bool refine) {
   release();  // what an earlier job held is free for this one
   PlanLimits limits;
   std::size_t free = 0, total = 0;
@@ -190,7 +206,7 @@ PlanLimits CudaBackend::plan_limits(const SketchSpec& spec, const ProblemShape& 
                             : std::max<std::int64_t>(1, static_cast<std::int64_t>(free) / ranks_on_device_ - kReserve);
   limits.chunk_buffers = kBuffers;
   const DeviceRows layout = device_rows(spec, shape);
-  limits.device_row_bytes = layout.a_row_bytes() + shape.r * element_size(layout.b);
+  limits.device_row_bytes = layout.a_row_bytes() + shape.r * element_size(layout.b) + (refine ? shape.r * 8 : 0);
   const bool strip = uses_strip(spec, shape.n);
   limits.scratch_bytes = [=](std::int64_t rows) -> std::int64_t {
     if (strip) return StripSketcher::bytes(spec, shape.n, shape.r, rows, layout.a);
@@ -209,6 +225,10 @@ void CudaBackend::release() {
   strip_.reset();
   half_.reset();
   lanes_.reset();
+  kept_b_ = {};
+  normal_.reset();
+  normal_x_ = {};
+  normal_sums_ = {};
 }
 
 /// Room for rows as they are sketched. Halves become zeros, because they are copied without their padding, which the
@@ -256,6 +276,7 @@ void CudaBackend::begin(const SketchJob& job) {
   if (kernel_ == KernelChoice::kFlash) require_flash(job.spec);
   layout_ = device_rows(job.spec, shape);
   if (resident()) slab_ = make_rows(job.rows.size());
+  if (keeps_rows()) kept_b_ = DeviceBuffer<double>(job.rows.size() * shape.r);
   clear_sketch();
   const std::int64_t most_rows = std::max<std::int64_t>(1, std::min(job.rows.size(), job.plan.chunk_rows));
   if (strip) {
@@ -303,7 +324,7 @@ void CudaBackend::place(const Lane& lane, std::byte* a, std::byte* b) {
 }
 
 void CudaBackend::upload(const ChunkBuffer& chunk) {
-  Lane& lane = *std::find_if(lanes_->begin(), lanes_->end(), [&](const Lane& l) { return &l.chunk == &chunk; });
+  Lane& lane = lane_of(chunk);
   const ProblemShape& shape = job_.shape;
   const cudaStream_t stream = stream_->get();
   const std::int64_t rows = chunk.rows.size();
@@ -317,6 +338,10 @@ void CudaBackend::upload(const ChunkBuffer& chunk) {
                         static_cast<std::size_t>(rows * shape.a_row_bytes()), cudaMemcpyHostToDevice, stream));
   check(cudaMemcpyAsync(as_stored() ? b : lane.raw.b.data(), chunk.b, static_cast<std::size_t>(rows * shape.r) * 8,
                         cudaMemcpyHostToDevice, stream));
+  if (keeps_rows()) {
+    check(cudaMemcpyAsync(kept_b_.data() + local * shape.r, chunk.b, static_cast<std::size_t>(rows * shape.r) * 8,
+                          cudaMemcpyHostToDevice, stream));
+  }
   lane.uploaded.record(*stream_);
   if (!as_stored()) place(lane, a, b);
   if (half_ && half_->scales()) {
@@ -438,6 +463,51 @@ TriangularFactor CudaBackend::factor() {
   const double scale = 1 / std::sqrt(double(job_.spec.zeta));
   return visit_sketch(
       [&](const auto& sketch) { return qr_of_sketch_on_device(sketch, job_.shape.n, job_.shape.r, scale, *stream_); });
+}
+
+void CudaBackend::normal_begin(const std::vector<double>& x, bool with_b) {
+  const std::int64_t n = job_.shape.n, r = job_.shape.r;
+  with_b_ = with_b;
+  if (normal_x_.count() == 0) {
+    normal_x_ = DeviceBuffer<double>(n * r);
+    normal_sums_ = DeviceBuffer<double>((n + 1) * r);
+  }
+  check(cudaMemcpyAsync(normal_x_.data(), x.data(), normal_x_.bytes(), cudaMemcpyHostToDevice, stream_->get()));
+  check(cudaMemsetAsync(normal_sums_.data(), 0, normal_sums_.bytes(), stream_->get()));
+  stream_->synchronize();
+}
+
+/// a in its stored type; b in FP64, dense
+void CudaBackend::add_normal_rows(const SlabView& a, const std::byte* b) {
+  const std::int64_t n = job_.shape.n, r = job_.shape.r;
+  if (a.rows == 0) return;
+  if (!normal_ || normal_pitch_ != a.pitch) normal_.emplace(n, a.pitch, r, a.type);
+  normal_pitch_ = a.pitch;
+  normal_->add(a, {with_b_ ? b : nullptr, a.rows, r, r, ElementType::kFloat64, a.first_row}, normal_x_.data(),
+               normal_sums_.data(), normal_sums_.data() + n * r, *stream_);
+}
+
+void CudaBackend::normal_add(const ChunkBuffer& chunk) {
+  const Lane& lane = lane_of(chunk);
+  const ProblemShape& shape = job_.shape;
+  const std::int64_t rows = chunk.rows.size();
+  const RowBuffers& room = as_stored() ? lane.rows : lane.raw;
+  check(cudaMemcpyAsync(room.a.data(), chunk.a, static_cast<std::size_t>(rows * shape.a_row_bytes()),
+                        cudaMemcpyHostToDevice, stream_->get()));
+  check(cudaMemcpyAsync(room.b.data(), chunk.b, static_cast<std::size_t>(rows * shape.r) * 8, cudaMemcpyHostToDevice,
+                        stream_->get()));
+  add_normal_rows({room.a.data(), rows, shape.n, shape.n, shape.a_type, chunk.rows.begin}, room.b.data());
+  stream_->synchronize();  // the buffer is the caller's again
+}
+
+void CudaBackend::normal_add_kept() {
+  add_normal_rows(a_view(slab_.a.data(), job_.rows), reinterpret_cast<const std::byte*>(kept_b_.data()));
+}
+
+NormalSums CudaBackend::normal_end() {
+  const std::vector<double> sums = copy_of(normal_sums_, *stream_);
+  const auto gradient = sums.begin() + job_.shape.n * job_.shape.r;
+  return {{sums.begin(), gradient}, {gradient, sums.end()}};
 }
 
 std::vector<double> CudaBackend::sketch_copy() {

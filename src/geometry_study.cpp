@@ -19,7 +19,7 @@ std::vector<double> sketch_by(Backend& backend, const SketchSpec& spec, ScalingC
                               RowSource& basis, const Communicator& comm) {
   const ProblemShape& shape = basis.shape();
   PlanLimits limits;
-  comm.together([&] { limits = backend.plan_limits(spec, shape); });
+  comm.together([&] { limits = backend.plan_limits(spec, shape, false); });
   limits.chunk_rows = chunk_rows;
   limits.memory_bytes = comm.min(limits.memory_bytes);
   comm.together([&] {

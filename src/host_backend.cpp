@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/normal_product_host.h"
 #include "kernels/sketch_host.h"
 #include "src/communicator.h"
 #include "src/error.h"
@@ -34,13 +35,14 @@ class HostBackend final : public Backend {
   const char* name() const override { return "host"; }
   std::string device() const override { return fmt::format("{} thread{}", threads_, threads_ == 1 ? "" : "s"); }
   std::string device_uuid() const override { return ""; }
-  PlanLimits plan_limits(const SketchSpec& spec, const ProblemShape& shape) override {
+  PlanLimits plan_limits(const SketchSpec& spec, const ProblemShape& shape, bool refine) override {
     release();  // what an earlier job held is free for this one
     PlanLimits limits;
     limits.memory_bytes =
         memory_limit_ > 0 ? static_cast<std::int64_t>(memory_limit_) : free_host_memory() / comm_.node_size();
-    limits.scratch_bytes = [this, spec, shape](std::int64_t) {
-      return host::sketch_workspace_bytes(spec, shape.n, shape.r, threads_);
+    limits.scratch_bytes = [this, spec, shape, refine](std::int64_t) {
+      return host::sketch_workspace_bytes(spec, shape.n, shape.r, threads_) +
+             (refine ? host::normal_workspace_bytes(shape.n, shape.r, threads_) : 0);
     };
     return limits;
   }
@@ -115,6 +117,34 @@ class HostBackend final : public Backend {
     return std::visit(qr, sketch_);
   }
 
+  bool keeps_rows() const override { return false; }
+
+  void normal_begin(const std::vector<double>& x, bool with_b) override {
+    const ProblemShape& shape = job_.shape;
+    if (normal_scratch_.bytes() == 0) {
+      normal_scratch_ = HostBuffer(host::normal_workspace_bytes(shape.n, shape.r, threads_));
+    }
+    with_b_ = with_b;
+    host::normal_begin(x.data(), normal_workspace());
+  }
+
+  void normal_add(const ChunkBuffer& chunk) override {
+    const ProblemShape& shape = job_.shape;
+    const std::int64_t rows = chunk.rows.size();
+    host::normal_add({chunk.a, rows, shape.n, shape.n, shape.a_type, chunk.rows.begin},
+                     {with_b_ ? chunk.b : nullptr, rows, shape.r, shape.r, ElementType::kFloat64, chunk.rows.begin},
+                     normal_workspace());
+  }
+
+  void normal_add_kept() override {}
+
+  NormalSums normal_end() override {
+    NormalSums sums{std::vector<double>(static_cast<std::size_t>(job_.shape.n * job_.shape.r)),
+                    std::vector<double>(static_cast<std::size_t>(job_.shape.r))};
+    host::normal_end(normal_workspace(), sums.gradient.data(), sums.residual_squares.data());
+    return sums;
+  }
+
   std::vector<double> sketch_copy() override {
     return std::visit([](const auto& sketch) { return std::vector<double>(sketch.begin(), sketch.end()); }, sketch_);
   }
@@ -139,7 +169,11 @@ class HostBackend final : public Backend {
     a_ = {};
     b_ = {};
     scratch_ = {};
+    normal_scratch_ = {};
     sketch_ = {};
+  }
+  host::NormalWorkspace normal_workspace() {
+    return {normal_scratch_.data(), normal_scratch_.bytes(), job_.shape.n, job_.shape.r, threads_};
   }
 
   const Communicator& comm_;
@@ -148,7 +182,8 @@ class HostBackend final : public Backend {
   std::uint64_t memory_limit_;
   KernelChoice kernel_;
   SketchJob job_;
-  HostBuffer a_, b_, scratch_;
+  HostBuffer a_, b_, scratch_, normal_scratch_;
+  bool with_b_ = true;  // of the refinement pass under way
   host::SketchWorkspace workspace_;
   std::variant<std::vector<float>, std::vector<double>> sketch_;  // (d, n + r), as the spec's precision asks
   ChunkBuffer buffer_;

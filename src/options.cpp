@@ -87,6 +87,15 @@ std::string check_oversample(const std::string& text) {
              : "'" + text + "' is neither auto nor a number above 1 (at most 1e6)";
 }
 
+/// Why a text is no tolerance; empty if it is one.
+std::string check_tolerance(const std::string& text) {
+  if (text == "auto") return "";
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  const bool good = end == text.c_str() + text.size() && value > 0 && value < 1;
+  return good ? "" : "'" + text + "' is neither auto nor a number above 0 and below 1";
+}
+
 /// A list of words, separated by commas, that map to an enumeration.
 template <class E>
 void add_list(CLI::App& app, const std::string& name, std::vector<E>& target, const std::map<std::string, E>& words,
@@ -193,7 +202,8 @@ void add_sketch_options(CLI::App& app, SketchOptions& options) {
       app.add_option_function<std::string>(
              "--oversample",
              [&options](const std::string& text) { options.oversample = text == "auto" ? 0 : std::stod(text); },
-             "d = R n, rounded up to a multiple of 16 zeta, or of --block-rows; auto: 2 (default: auto)")
+             "d = R n, rounded up to a multiple of 16 zeta, or of --block-rows; auto: 2, with --method refine 8 "
+             "(default: auto)")
           ->type_name("auto|R")
           ->check(check_oversample);
   app.add_option("--sketch-rows", options.sketch_rows,
@@ -265,8 +275,22 @@ void add_solve_options(CLI::App& app, SolveOptions& options) {
       ->type_name("X.h5");
   app.add_option("--report", options.report, "JSON report; - for standard output (progress then on standard error)")
       ->type_name("R.json");
-  add_choice<std::string>(app, "--method", options.method, {{"sketch-solve", "sketch-solve"}},
-                          "one pass over A, x from the sketch");
+  add_choice<SolveMethod>(
+      app, "--method", options.method.method,
+      {{"sketch-solve", SolveMethod::kSketchSolve}, {"refine", SolveMethod::kRefine}},
+      "sketch-solve: one pass over A, x from the sketch; refine: passes over A until the backward error of x "
+      "is certified");
+  app.add_option_function<std::string>(
+         "--tol",
+         [&options](const std::string& text) { options.method.tolerance = text == "auto" ? 0 : std::stod(text); },
+         "refine: backward error of the column-scaled problem relative to ||A||_F; auto: 1e-15 for float64 data, 1e-12 "
+         "for "
+         "narrower (default: auto)")
+      ->type_name("auto|T")
+      ->check(check_tolerance);
+  app.add_option("--max-iters", options.method.max_passes, "refine: passes over A, at most")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000000));
   add_sketch_options(app, options.sketch);
   add_backend_options(app, options.run);
   add_run_options(app, options.run);
@@ -464,6 +488,7 @@ const char* to_word(SketchRounding rounding) {
   return rounding == SketchRounding::kStochastic ? "stochastic" : "dither";
 }
 const char* to_word(ReducePrecision reduce) { return reduce == ReducePrecision::kFp32 ? "fp32" : "fp16"; }
+const char* to_word(SolveMethod method) { return method == SolveMethod::kRefine ? "refine" : "sketch-solve"; }
 const char* to_word(ScalingChoice scaling) { return scaling == ScalingChoice::kAuto ? "auto" : "none"; }
 const char* to_word(HeadRows head) { return head == HeadRows::kFirst ? "first" : "random"; }
 const char* to_word(SketchFamily family) { return family == SketchFamily::kSparseStack ? "sparsestack" : "blockperm"; }

@@ -19,6 +19,7 @@ namespace tallsketch {
 enum class BackendChoice { kAuto, kCuda, kHost };
 enum class ReduceChoice { kNccl, kMpi };
 enum class ScalingChoice { kAuto, kNone };
+enum class SolveMethod { kSketchSolve, kRefine };
 enum class ReducePrecision { kFp32, kFp16 };
 enum class KernelChoice { kAuto, kStrip, kScatter, kFlash };
 
@@ -59,6 +60,7 @@ struct SketchOptions {
   double oversample = 0;         // d / n; 0: auto
   std::int64_t sketch_rows = 0;  // d; 0: from oversample
   std::uint64_t seed = 0;
+  double auto_oversample = 2;  // what auto means: 2 for sketch-solve, 8 for refine (docs/decisions/0016)
 };
 
 struct RunOptions {
@@ -73,13 +75,20 @@ struct RunOptions {
   bool verbose = false;
 };
 
+/// What becomes of the sketch.
+struct MethodOptions {
+  SolveMethod method = SolveMethod::kSketchSolve;
+  double tolerance = 0;           // of the backward error; 0: by the type of A
+  std::int64_t max_passes = 200;  // over A, by refine
+};
+
 struct SolveOptions {
   InputOptions input;
   SketchOptions sketch;
   RunOptions run;
   std::string output;  // empty: <stem of the first FILE>.x.h5
   std::string report;  // empty: none; "-": standard output
-  std::string method;  // sketch-solve is the only one yet
+  MethodOptions method;
   std::string command_line;
 };
 
@@ -180,6 +189,7 @@ const char* to_word(InputBlocks blocks);
 const char* to_word(KernelChoice kernel);
 const char* to_word(BenchFamily family);
 const char* to_word(BenchKernel kernel);
+const char* to_word(SolveMethod method);
 const char* to_word(ScalingChoice scaling);
 const char* to_word(ReducePrecision reduce);
 const char* to_word(HeadRows head);

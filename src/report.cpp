@@ -75,12 +75,12 @@ Json solver_json(const SolverOutcome& s) {
           {"reason", s.reason},
           {"iterations", s.iterations},
           {"passes", s.passes},
-          {"backward_error", nullptr},
+          {"backward_error", number(s.backward_error)},
           {"residual_norm", number(s.residual_norm)},
           {"relative_residual", number(s.relative_residual)},
           {"residual_excess_estimate", number(s.residual_excess_estimate)},
           {"x_error_estimate", number(s.x_error_estimate)},
-          {"normal_residual", nullptr},
+          {"normal_residual", number(s.normal_residual)},
           {"condition_estimate", number(s.condition_estimate)},
           {"rank", rank},
           {"x_norm", number(s.x_norm)}};
@@ -155,7 +155,8 @@ std::string to_json(const Report& report) {
   std::vector<std::string> warnings = report.warnings;
   warnings.insert(warnings.end(), report.source.warnings.begin(), report.source.warnings.end());
   warnings.emplace_back(
-      report.exit_code == 0
+      report.solver.backward_error ? "null fields of solver: estimates that only sketch-solve needs"
+      : report.exit_code == 0
           ? "null fields of solver: sketch-solve reads A once; backward error and normal residual need "
             "a second pass and are not measured; residual figures are estimates from the sketch"
           : "null fields: not reached, see status and message");

@@ -24,6 +24,7 @@ struct SolverOutcome {
   int iterations = 0;
   int passes = 0;
   // Estimated from the sketch: sketch-solve reads A once and so cannot measure them (docs/numerics.md).
+  std::optional<double> backward_error, normal_residual;  // certified; by refine alone
   std::optional<double> residual_norm, relative_residual, residual_excess_estimate;
   std::optional<double> x_error_estimate;  // ||x - x*|| / ||x||, x* the least-squares solution
   std::optional<double> condition_estimate;

@@ -24,8 +24,7 @@ constexpr std::int64_t kBucketGranule = 16;
 /// The least multiple of `granule` that is `--oversample` times n, or --sketch-rows, which must be one.
 std::int64_t sketch_rows(const ProblemShape& shape, const SketchOptions& options, std::int64_t granule) {
   if (options.sketch_rows > 0) return options.sketch_rows;
-  constexpr double kAutoRatio = 2.0;  // sketch-solve; `refine` will choose by its cost model
-  const double ratio = options.oversample > 0 ? options.oversample : kAutoRatio;
+  const double ratio = options.oversample > 0 ? options.oversample : options.auto_oversample;
   const double rows = std::ceil(ratio * static_cast<double>(shape.n));
   require(rows <= static_cast<double>(kMaxSketchRows), ErrorKind::kUsage,
           fmt::format("--oversample {} with n = {} asks for {} sketch rows; at most {} are possible", ratio, shape.n,

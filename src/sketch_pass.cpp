@@ -113,16 +113,16 @@ std::vector<int> exponents_for_range(const SketchJob& job, const SketchRange& ra
   return scaling_exponents(largest, job.shape);
 }
 
-/// ||b|| over all columns, from the squares of columns that were multiplied by powers of two, if any. NaN where the
-/// squares of a finite b overflow (fp64, --scaling none).
-double norm_of_b(const std::vector<double>& squares, const std::vector<int>& exponents, std::int64_t n) {
-  double norm = 0;
+/// ||b|| of each column, from the squares of columns that were multiplied by powers of two, if any. NaN where the squares
+/// of a finite b overflow (fp64, --scaling none).
+std::vector<double> norms_of_b(const std::vector<double>& squares, const std::vector<int>& exponents, std::int64_t n) {
+  std::vector<double> norms;
   for (std::size_t k = 0; k < squares.size(); ++k) {
     const int exponent = exponents.empty() ? 0 : exponents[static_cast<std::size_t>(n) + k];
-    if (!std::isfinite(squares[k])) return std::numeric_limits<double>::quiet_NaN();
-    norm = std::hypot(norm, std::ldexp(std::sqrt(squares[k]), -exponent));
+    const bool known = std::isfinite(squares[k]);
+    norms.push_back(known ? std::ldexp(std::sqrt(squares[k]), -exponent) : std::numeric_limits<double>::quiet_NaN());
   }
-  return norm;
+  return norms;
 }
 
 /// What a 16-bit sketch lost on all ranks, for the report and, if it is anything, as a warning. Collective.
@@ -167,7 +167,8 @@ FinishedSketch sketch_in_range(const SketchJob& job, RowSource& source, Backend&
   }
   count_losses(job, backend, context.comm, report);  // of the last pass, which is the one that counts
   context.comm.together([&] { require_finite(job, pass); });
-  sketch.b_norm = norm_of_b(pass.b_squares, sketch.exponents, job.shape.n);
+  sketch.b_norms = norms_of_b(pass.b_squares, sketch.exponents, job.shape.n);
+  for (const double norm : sketch.b_norms) sketch.b_norm = std::hypot(sketch.b_norm, norm);
   return sketch;
 }
 

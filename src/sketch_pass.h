@@ -14,8 +14,9 @@ struct SolveContext;
 
 /// What is known beside the sketch itself, which the backend holds.
 struct FinishedSketch {
-  std::vector<int> exponents;  // column j of [A | b] was multiplied by 2^exponents[j]; empty: by 1
-  double b_norm = 0;           // ||b|| over all columns, of the b that was given
+  std::vector<int> exponents;   // column j of [A | b] was multiplied by 2^exponents[j]; empty: by 1
+  std::vector<double> b_norms;  // (r): ||b||, of the b that was given; NaN where its squares overflow
+  double b_norm = 0;            // over all columns
 };
 
 /// S [A | b] on every rank, finite. Collective. A backend may be given another job on the same rows afterwards.

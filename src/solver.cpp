@@ -1,14 +1,17 @@
 #include "src/solver.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "src/certificate.h"
 #include "src/communicator.h"
 #include "src/error.h"
 #include "src/progress.h"
 #include "src/reduced_solver.h"
+#include "src/refine_pass.h"
 #include "src/sketch_identity.h"
 #include "src/sketch_pass.h"
 #include "src/watchdog.h"
@@ -21,8 +24,8 @@ namespace {
 /// tried does.
 constexpr double kSlowestFactor = 1e9;  // operations/s
 
-Plan plan_together(const SketchOptions& options, std::uint64_t chunk_rows, const RowSource& source, Backend& backend,
-                   const SolveContext& context, Report& report) {
+Plan plan_together(const SketchOptions& options, const MethodOptions& method, std::uint64_t chunk_rows,
+                   const RowSource& source, Backend& backend, const SolveContext& context, Report& report) {
   const ProblemShape& shape = source.shape();
   report.shape = shape;
   report.source = source.info();
@@ -31,7 +34,7 @@ Plan plan_together(const SketchOptions& options, std::uint64_t chunk_rows, const
     report.sketch = make_sketch_spec(shape, options);
     report.reduce = to_word(options.reduce);
     if (is_half(report.sketch->precision)) report.scaling = to_word(options.scaling);
-    limits = backend.plan_limits(*report.sketch, shape);
+    limits = backend.plan_limits(*report.sketch, shape, method.method == SolveMethod::kRefine);
   });
   if (shape.m < 2 * report.sketch->d) {
     report.warnings.push_back(fmt::format(
@@ -85,41 +88,130 @@ void estimate_quality(const ReducedSolution& solution, double b_norm, SolverOutc
   outcome.reason = fmt::format("sketch-solve, {} over A", outcome.passes == 1 ? "one pass" : "with more passes");
 }
 
-}  // namespace
+/// What rank 0 knows once the sketch is solved.
+struct SketchedSolution {
+  SketchJob job;
+  FinishedSketch sketch;
+  TriangularFactor factor;   // rank 0
+  ReducedSolution solution;  // rank 0
+};
 
-std::vector<double> solve(const SketchOptions& options, std::uint64_t chunk_rows, RowSource& source, Backend& backend,
-                          const SolveContext& context, Report& report) {
+/// Plan, one pass and an all-reduce, then on rank 0 the QR of the sketch and R11 x = R12. Collective.
+SketchedSolution solve_sketched(const SketchOptions& options, const MethodOptions& method, std::uint64_t chunk_rows,
+                                RowSource& source, Backend& backend, const SolveContext& context, Report& report) {
   const Communicator& comm = context.comm;
   const ProblemShape& shape = source.shape();
 
   // Plan first: sizes and memory decide everything before a row is read.
-  const Plan plan = plan_together(options, chunk_rows, source, backend, context, report);
+  const Plan plan = plan_together(options, method, chunk_rows, source, backend, context, report);
   const SketchSpec& spec = *report.sketch;
-  const SketchJob job{
-      spec, shape, plan, plan.rank_rows[static_cast<std::size_t>(comm.rank())], options.scaling, options.reduce};
+  const SketchJob job{spec,
+                      shape,
+                      plan,
+                      plan.rank_rows[static_cast<std::size_t>(comm.rank())],
+                      options.scaling,
+                      options.reduce,
+                      method.method == SolveMethod::kRefine};
   context.progress.line(fmt::format("sketch: {}, {}, seed {}", describe(spec), to_word(spec.precision), spec.seed));
   context.progress.line("plan: " + describe(plan));
 
   // One pass and an all-reduce: S [A | b], d x (n + r), on every rank. (Columns that leave its range: scaled, once more.)
-  const FinishedSketch sketch = sketch_in_range(job, source, backend, context, report);
+  SketchedSolution sketched{job, sketch_in_range(job, source, backend, context, report), {}, {}};
 
-  // Rank 0: QR of the sketch, then R11 x = R12.
   const auto cols = static_cast<double>(shape.n + shape.r);
   context.watchdog.enter("factor", 2 * static_cast<double>(spec.d) * cols * cols / kSlowestFactor);
-  ReducedSolution solution;
   comm.together([&] {
     if (!comm.is_root()) return;
     context.timer.time(Phase::kFactor, [&] {
-      TriangularFactor factor = backend.factor();
-      add_exponents(sketch.exponents, factor);
-      solution = solve_reduced(factor, spec.d);
+      sketched.factor = backend.factor();
+      add_exponents(sketched.sketch.exponents, sketched.factor);
+      sketched.solution = solve_reduced(sketched.factor, spec.d);
     });
-    report.solver.rank = solution.rank;
-    report.solver.condition_estimate = solution.condition;
-    require_full_rank(solution, shape.n, spec.precision);
-    estimate_quality(solution, sketch.b_norm, report.solver, spec, shape.n);
+    report.solver.rank = sketched.solution.rank;
+    report.solver.condition_estimate = sketched.solution.condition;
   });
-  return solution.x;
+  return sketched;
+}
+
+/// An FP32 sketch resolves no singular value below about 1e-6 of the largest: float64 data deserve one in FP64 before
+/// their rank is judged or a certificate believed. Collective.
+bool needs_fp64(const SketchedSolution& sketched, const SketchOptions& options, const Communicator& comm) {
+  constexpr double kResolved = 1e6;
+  const bool poor = comm.is_root() && !(sketched.solution.condition <= kResolved);  // infinite where rank is lost
+  return comm.max(poor ? 1 : 0) == 1 && options.precision != SketchPrecision::kFp64 &&
+         sketched.job.shape.a_type == ElementType::kFloat64;
+}
+
+SketchOptions in_fp64(SketchOptions options, const char* why, const SolveContext& context, Report& report) {
+  report.warnings.push_back(fmt::format("sketched again in FP64, because {}", why));
+  context.progress.line(report.warnings.back());
+  options.precision = SketchPrecision::kFp64;
+  options.rounding = SketchRounding::kNearest;
+  options.reduce = ReducePrecision::kFp32;
+  return options;
+}
+
+double auto_tolerance(ElementType type) { return type == ElementType::kFloat64 ? 1e-15 : 1e-12; }
+
+/// Refines the sketched solution over all ranks. Collective.
+RefineResult refined(const SketchedSolution& sketched, const MethodOptions& method, RowSource& source, Backend& backend,
+                     const SolveContext& context, Report& report) {
+  const double auto_tol = auto_tolerance(sketched.job.shape.a_type);
+  const RefineOptions options{method.tolerance > 0 ? method.tolerance : auto_tol, method.max_passes, 0};
+  const bool kept = backend.keeps_rows() && sketched.sketch.exponents.empty();
+  return refine_on_all_ranks(sketched.job, {sketched.factor, sketched.solution.x, sketched.sketch.b_norms}, options,
+                             kept, source, backend, context, report);
+}
+
+/// What the certificate says of x, over all right-hand sides.
+void record_refinement(const RefineResult& result, double b_norm, SolverOutcome& outcome) {
+  outcome.method = to_word(SolveMethod::kRefine);
+  outcome.converged = result.converged;
+  outcome.reason = reason_text(result.reason);
+  outcome.iterations = static_cast<int>(result.iterations);
+  outcome.backward_error = *std::max_element(result.backward_error.begin(), result.backward_error.end());
+  outcome.residual_norm = norm_of(result.residual_norm);
+  outcome.normal_residual = norm_of(result.normal_residual);
+  outcome.relative_residual = b_norm == 0 ? 0.0 : *outcome.residual_norm / b_norm;
+  outcome.x_norm = norm_of(result.x);
+}
+
+}  // namespace
+
+std::vector<double> solve(const SketchOptions& options, const MethodOptions& method, std::uint64_t chunk_rows,
+                          RowSource& source, Backend& backend, const SolveContext& context, Report& report) {
+  const Communicator& comm = context.comm;
+  const std::int64_t n = source.shape().n;
+  const bool refines = method.method == SolveMethod::kRefine;
+
+  SketchOptions used = options;
+  const auto sketch_again = [&](const char* why) {
+    used = in_fp64(options, why, context, report);
+    return solve_sketched(used, method, chunk_rows, source, backend, context, report);
+  };
+  SketchedSolution sketched = solve_sketched(used, method, chunk_rows, source, backend, context, report);
+  if (refines && needs_fp64(sketched, used, comm)) sketched = sketch_again("the condition exceeds 1e6");
+  comm.together([&] {
+    if (comm.is_root()) require_full_rank(sketched.solution, n, used.precision);
+  });
+  if (!refines) {
+    if (comm.is_root()) estimate_quality(sketched.solution, sketched.sketch.b_norm, report.solver, *report.sketch, n);
+    return sketched.solution.x;
+  }
+
+  // Passes over A, until the backward error is certified by a sketch that can be believed.
+  RefineResult result = refined(sketched, method, source, backend, context, report);
+  const bool misfit = comm.is_root() && result.reason == RefineReason::kSketchMisfit;
+  if (comm.max(misfit ? 1 : 0) == 1 && used.precision != SketchPrecision::kFp64 &&
+      source.shape().a_type == ElementType::kFloat64) {
+    sketched = sketch_again("the first sketch is too coarse for this matrix");
+    comm.together([&] {
+      if (comm.is_root()) require_full_rank(sketched.solution, n, used.precision);
+    });
+    result = refined(sketched, method, source, backend, context, report);
+  }
+  if (comm.is_root()) record_refinement(result, sketched.sketch.b_norm, report.solver);
+  return result.x;
 }
 
 }  // namespace tallsketch

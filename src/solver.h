@@ -24,12 +24,14 @@ struct SolveContext {
   PhaseTimer& timer;
 };
 
-/// min_x ||A x - b|| by sketch-and-solve: one pass over A (three where values leave the sketch's range), d = O(n) sketch
-/// rows, x from the QR of the sketch.
+/// min_x ||A x - b||. sketch-solve: one pass over A (three where values leave the sketch's range), d = O(n) sketch rows, x
+/// from the QR of the sketch. refine: then passes over A until the backward error of x is certified; float64 data whose
+/// condition an FP32 sketch cannot resolve are sketched again in FP64. A refinement that does not converge is no Error: x
+/// is the best seen, report.solver.converged false, and why.
 /// Collective; every rank throws the same Error, or none.
 /// report  filled as far as the run came, also when an Error leaves
 /// Returns x, (n, r) row-major FP64, on rank 0; empty on the others
-std::vector<double> solve(const SketchOptions& sketch, std::uint64_t chunk_rows, RowSource& source, Backend& backend,
-                          const SolveContext& context, Report& report);
+std::vector<double> solve(const SketchOptions& sketch, const MethodOptions& method, std::uint64_t chunk_rows,
+                          RowSource& source, Backend& backend, const SolveContext& context, Report& report);
 
 }  // namespace tallsketch

@@ -1,7 +1,6 @@
 // The backend contract, on the host (mpi.backend) and on GPUs (cuda.backend): the same sketch bit for bit as the dense
 // oracle at any number of ranks and any chunking, and x as FP64 LAPACK computes it from that sketch.
 #include <cmath>
-#include <cstdlib>
 #include <memory>
 #include <vector>
 
@@ -20,19 +19,11 @@
 #include "tests/support/mpi_check.h"
 #include "tests/support/oracle.h"
 #include "tests/support/specs.h"
+#include "tests/support/test_backend.h"
 
 using namespace tallsketch;
 
 namespace {
-
-bool on_gpus() { return std::getenv("TALLSKETCH_TEST_DEVICES") != nullptr; }
-
-RunOptions run_options() {
-  RunOptions options;
-  options.backend = on_gpus() ? BackendChoice::kCuda : BackendChoice::kHost;
-  options.timeout = 60;
-  return options;
-}
 
 /// The reduced sketch of the source on every rank, read in chunks of chunk_rows rows.
 std::vector<double> sketch_by_backend(RowSource& source, const SketchSpec& spec, std::int64_t chunk_rows,
@@ -76,7 +67,7 @@ struct World {
 std::vector<double> x_of(World& world, RowSource& source, const SketchOptions& options, Report& report) {
   Watchdog watchdog(60, "test");
   Progress silent(nullptr);
-  return solve(options, 400, source, *world.backend, {world.comm, watchdog, silent, world.timer}, report);
+  return solve(options, {}, 400, source, *world.backend, {world.comm, watchdog, silent, world.timer}, report);
 }
 
 /// Exit code and message of a solve that fails; 0 and nothing if it does not.
@@ -454,7 +445,7 @@ TEST_CASE("A sketch reduced in fp16 is exact where halves hold its sums, and wit
   Watchdog watchdog(60, "test");
   Progress silent(nullptr);
   Report report;
-  solve(options, 1000, source, *world.backend, {world.comm, watchdog, silent, world.timer}, report);
+  solve(options, {}, 1000, source, *world.backend, {world.comm, watchdog, silent, world.timer}, report);
   MPI_REQUIRE(report.reduce == "fp16");
   MPI_REQUIRE(report.losses && report.losses->overflowed == 0 && report.losses->flushed == 0);
 }

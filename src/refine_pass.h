@@ -1,0 +1,33 @@
+// Refinement over all ranks: rank 0 runs the algorithm (refine.h) and decides, every rank reads its rows of A for each
+// pass. Called by solver.cpp.
+#pragma once
+
+#include <vector>
+
+#include "src/backend.h"
+#include "src/refine.h"
+#include "src/row_source.h"
+#include "src/triangular_factor.h"
+
+namespace tallsketch {
+
+struct Report;
+struct SolveContext;
+
+/// What rank 0 starts from; unused on the others.
+struct RefineStart {
+  const TriangularFactor& factor;       // of the sketch; full rank
+  const std::vector<double>& x;         // (n, r) row-major: the sketch's solution
+  const std::vector<double>& rhs_norm;  // (r): ||b||
+};
+
+/// Refines the sketch's solution until its backward error is certified, or until it is clear that it will not be.
+/// Collective. The result is rank 0's; empty on the others.
+/// kept    whether the rows that the backend keeps are those of `source`; otherwise every pass reads the source
+/// report  passes and bytes read are added
+/// Order   of the sums of a pass: each rank's own, then MPI's over ranks; x is rank 0's alone
+RefineResult refine_on_all_ranks(const SketchJob& job, const RefineStart& start, const RefineOptions& options,
+                                 bool kept, RowSource& source, Backend& backend, const SolveContext& context,
+                                 Report& report);
+
+}  // namespace tallsketch
