@@ -36,8 +36,11 @@ std::string default_output(const std::string& first_file) {
 
 bool same_file(const std::string& a, const std::string& b) {
   std::error_code ignored;
-  return std::filesystem::equivalent(a, b, ignored) ||
-         std::filesystem::weakly_canonical(a, ignored) == std::filesystem::weakly_canonical(b, ignored);
+  // Absolute first: of a name that does not exist yet, weakly_canonical leaves "./" and the folder out.
+  const auto resolved = [&](const std::string& name) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(name, ignored), ignored);
+  };
+  return std::filesystem::equivalent(a, b, ignored) || resolved(a) == resolved(b);
 }
 
 /// Everything that would make the result unwritable is found before hours of work, not after.

@@ -49,6 +49,15 @@ std::string joined(int argc, char** argv) {
   return line;
 }
 
+/// Where standard output is the result, it has to have been written.
+int printed(const Communicator& comm, int code) {
+  comm.together([&] {
+    const bool good = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+    require(good, ErrorKind::kOutput, "cannot write to standard output (is the disk full?)");
+  });
+  return code;
+}
+
 int run(int argc, char** argv, const Communicator& comm) {
   CLI::App app(
       "tallsketch: least squares min ||A x - b|| for tall dense matrices, by sparse random sketching on MPI "
@@ -110,10 +119,10 @@ int run(int argc, char** argv, const Communicator& comm) {
                       bench_passes.run.ignore_launcher || study_geometry.run.ignore_launcher;
   if (!ignore) comm.together([&] { check_launcher(comm.size(), process_environment()); });
   if (*generate_app) return run_generate(generate, comm);
-  if (*inspect_app) return run_inspect(inspect, comm);
-  if (*bench_sketch_app) return run_bench_sketch(bench_sketch, comm);
-  if (*bench_passes_app) return run_bench_passes(bench_passes, comm);
-  return run_study_geometry(study_geometry, comm);
+  if (*inspect_app) return printed(comm, run_inspect(inspect, comm));
+  if (*bench_sketch_app) return printed(comm, run_bench_sketch(bench_sketch, comm));
+  if (*bench_passes_app) return printed(comm, run_bench_passes(bench_passes, comm));
+  return printed(comm, run_study_geometry(study_geometry, comm));
 }
 
 }  // namespace

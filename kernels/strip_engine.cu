@@ -35,13 +35,13 @@ struct StripShape {
   std::uint32_t dense_bytes, offset_bytes;  // of entry_bytes: what comes before the tail offsets, and before the tails
 };
 
+// Older architectures have no TMA and no clusters; strip_engine_available keeps their empty kernel from being launched.
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+
 /// Row of the slab at which a tile begins; outside the slab the copies read zeros.
 __device__ std::int64_t slab_row(const StripShape& shape, std::int64_t tile) {
   return first_row_of_tile(tile, shape.tile_rows, shape.tiles_per_batch, shape.batch_rows) - shape.first_row;
 }
-
-// Older architectures have no TMA and no clusters; strip_engine_available keeps their empty kernel from being launched.
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 
 /// What a cluster works on, wave after wave: the tiles [begin, end) of one strip.
 struct Share {

@@ -60,12 +60,22 @@ std::string column_list(const std::vector<std::int64_t>& columns) {
 void require_full_rank(const ReducedSolution& solution, std::int64_t n, SketchPrecision precision) {
   const bool one = solution.dependent.size() == 1;
   require(solution.rank == n, ErrorKind::kRankDeficient,
-          fmt::format("A has numerical rank {} of {} at the precision of an {} sketch (float64 data too); {} {} "
-                      "(0-based) {}; leave {} out{}",
-                      solution.rank, n, to_word(precision), one ? "column" : "columns", column_list(solution.dependent),
-                      one ? "is zero or depends on earlier ones" : "are zero or depend on earlier ones",
-                      one ? "it" : "them",
-                      precision == SketchPrecision::kFp64 ? "" : ", or use --precision fp64, which resolves more"));
+          fmt::format(
+              "the {} sketch of A has numerical rank {} of {}; {} {} (0-based) {}; if so, leave {} out; if not, the "
+              "sketch lost {}: use a larger --oversample or --zeta{}",
+              to_word(precision), solution.rank, n, one ? "column" : "columns", column_list(solution.dependent),
+              one ? "is zero or depends on earlier ones" : "are zero or depend on earlier ones", one ? "it" : "them",
+              one ? "it" : "them",
+              precision == SketchPrecision::kFp64 ? "" : ", or --precision fp64, which resolves more"));
+}
+
+/// x of extreme data may leave double's range although the sketch did not.
+void require_finite_x(const ReducedSolution& solution) {
+  const auto worst =
+      std::find_if(solution.x.begin(), solution.x.end(), [](double value) { return !std::isfinite(value); });
+  require(worst == solution.x.end(), ErrorKind::kNonFinite,
+          fmt::format("coefficient {} of x (0-based) leaves the range of float64; scale its column of A up, or b down",
+                      worst - solution.x.begin()));
 }
 
 /// Residual figures that the sketch alone can give. With r* the best residual: the sketched minimum is about
@@ -192,7 +202,9 @@ std::vector<double> solve(const SketchOptions& options, const MethodOptions& met
   SketchedSolution sketched = solve_sketched(used, method, chunk_rows, source, backend, context, report);
   if (refines && needs_fp64(sketched, used, comm)) sketched = sketch_again("the condition exceeds 1e6");
   comm.together([&] {
-    if (comm.is_root()) require_full_rank(sketched.solution, n, used.precision);
+    if (!comm.is_root()) return;
+    require_full_rank(sketched.solution, n, used.precision);
+    require_finite_x(sketched.solution);
   });
   if (!refines) {
     if (comm.is_root()) estimate_quality(sketched.solution, sketched.sketch.b_norm, report.solver, *report.sketch, n);

@@ -178,6 +178,8 @@ def usage_cases():
              ["--sketch-rows 200", "--block-rows 128", "use 256"]),
         Case("a deal too large", 2, [*good, "--sketch", "blockperm", "--block-nnz", "1", "--kappa", "1021",
                                      "--oversample", "20000"], ["--kappa 1021", "--block-rows 128"]),
+        Case("x and report are one file, spelled differently", 2, ["solve", "@good.h5", "-o", "@same.h5", "--report", "@./same.h5"],
+             ["same file"], output=False, report=False),
         Case("d equals n", 2, ["solve", "@narrow.h5", "--sketch-rows", "5", "--hash", "independent"],
              ["d = 5", "n = 5", "--oversample"]),
         Case("d below n", 2, [*good, "--sketch-rows", "4"], ["d = 4", "n = 7", "--sketch-rows 8"]),
@@ -473,6 +475,29 @@ def check_standard_output(checks, folder):
     checks.check("report to a full standard output: code 9 and why", done.code == 9 and
                  "cannot write the report to standard output" in done.err, done)
     os.remove(os.path.join(folder, "full.x.h5"))
+    with open("/dev/full", "wb") as full:
+        done = run(["bench", "sketch", "--backend", "host", "--cols", "8", "--bytes", "1M", "--repeats", "1", "--quiet"],
+                   cwd=folder, stdout=full)
+    checks.check("bench into a full standard output: code 9", done.code == 9 and "standard output" in done.err, done)
+
+
+def check_not_converged(checks, folder):
+    """A refinement that does not converge is code 6: x and the report are written, and say so."""
+    for ranks in (1, 3):
+        x, report = os.path.join(folder, "six.x.h5"), os.path.join(folder, "six.json")
+        done = run(["solve", os.path.join(folder, "good.h5"), "--method", "refine", "--max-iters", 2, "--tol", "1e-14",
+                    "-o", x, "--report", report], ranks=ranks, cwd=folder)
+        errors = [line for line in done.own_lines() if line.startswith("tallsketch: error: ")]
+        checks.check(f"not converged, {ranks} ranks: code 6, one message with the fix", done.code == 6 and len(errors) == 1 and
+                     "--max-iters" in errors[0] and "step limit" in errors[0], done)
+        with open(report, encoding="utf-8") as file:
+            value = strict_json(file.read())
+        checks.check(f"not converged, {ranks} ranks: report", value["status"] == "not_converged" and value["exit_code"] == 6 and
+                     value["solver"]["converged"] is False and value["solver"]["backward_error"] > 1e-14, value)
+        with h5py.File(x, "r") as file:
+            checks.check(f"not converged, {ranks} ranks: x is written", np.isfinite(file["x"][()]).all())
+        os.remove(x)
+        os.remove(report)
 
 
 def check_old_output(checks, folder):
@@ -505,6 +530,7 @@ def main():
             # Four at a time: mpirun sleeps a second after a rank that failed.
             in_parallel(lambda job: check_case(checks, shared, *job), jobs, workers=4)
             check_standard_output(checks, shared)
+            check_not_converged(checks, shared)
             check_old_output(checks, shared)
             if disk:
                 checks.check("a full disk keeps nothing", not os.listdir(disk), os.listdir(disk))
