@@ -17,6 +17,7 @@
 
 #include "drivers/commands.h"
 #include "src/atomic_file.h"
+#include "src/cleanup.h"
 #include "src/communicator.h"
 #include "src/error.h"
 #include "src/hdf5_writer.h"
@@ -180,6 +181,7 @@ int run_generate(const GenerateOptions& options, const Communicator& comm) {
       if (file) file->commit();
     }
   });
+  ignore_ending_signals();  // the files are complete
   for (std::int64_t shard = 0; shard < options.shards; ++shard) {
     const RowRange rows = shards[static_cast<std::size_t>(shard)];
     progress.line(fmt::format("wrote {}: rows {} to {} of A {} x {} {}, kind {}", shard_path(options, shard),

@@ -11,6 +11,7 @@
 
 #include "drivers/commands.h"
 #include "src/atomic_file.h"
+#include "src/cleanup.h"
 #include "src/communicator.h"
 #include "src/error.h"
 #include "src/hdf5_source.h"
@@ -222,6 +223,7 @@ int run_solve(const SolveOptions& options, const Communicator& comm) {
           write_file_atomically(output, solution_image(x, shape.n, shape.r, provenance_json(report)));
         });
       });
+      ignore_ending_signals();  // x is saved: a job that is ended now has not lost it, and must not say so
       comm.together([&] {
         if (comm.is_root()) require_converged(report.solver);
       });

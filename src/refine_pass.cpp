@@ -74,7 +74,7 @@ class Passes {
     });
     report_.solver.passes += 1;
     if (!kept_) report_.bytes_read += job_.shape.m * job_.shape.a_row_bytes();
-    context_.progress.line(fmt::format("refine: pass {}", report_.solver.passes));
+    context_.progress.detail(fmt::format("refine: pass {} over A", report_.solver.passes));
     return sums;
   }
 

@@ -34,8 +34,10 @@ std::int64_t sketch_rows(const ProblemShape& shape, const SketchOptions& options
 }
 
 void shape_sparse_stack(const ProblemShape& shape, const SketchOptions& options, SketchSpec& spec) {
-  require(!options.kappa && !options.block_nnz && !options.block_rows && !options.input_blocks, ErrorKind::kUsage,
-          "--kappa, --block-nnz, --block-rows and --input-blocks belong to --sketch blockperm; sparsestack has --zeta");
+  require(
+      !options.kappa && !options.block_nnz && !options.block_rows && !options.input_blocks, ErrorKind::kUsage,
+      "--kappa, --block-nnz, --block-rows and --input-blocks belong to --sketch blockperm; sparsestack has --zeta: add "
+      "--sketch blockperm, or leave them out");
   spec.zeta = options.zeta.value_or(kDefaultZeta);
   spec.d = sketch_rows(shape, options, kBucketGranule * spec.zeta);
   require(spec.hash != SketchHash::kPermuted || spec.d % spec.zeta == 0, ErrorKind::kUsage,
