@@ -14,6 +14,7 @@
 #include "src/refine_pass.h"
 #include "src/sketch_identity.h"
 #include "src/sketch_pass.h"
+#include "src/text.h"
 #include "src/watchdog.h"
 
 namespace tallsketch {
@@ -123,7 +124,7 @@ SketchedSolution solve_sketched(const SketchOptions& options, const MethodOption
                       options.reduce,
                       method.method == SolveMethod::kRefine};
   context.progress.line(fmt::format("sketch: {}, {}, seed {}", describe(spec), to_word(spec.precision), spec.seed));
-  context.progress.line("plan: " + describe(plan));
+  context.progress.line("plan: " + describe(plan) + (job.refine ? ", then refinement passes" : ""));
 
   // One pass and an all-reduce: S [A | b], d x (n + r), on every rank. (Columns that leave its range: scaled, once more.)
   SketchedSolution sketched{job, sketch_in_range(job, source, backend, context, report), {}, {}};
@@ -169,6 +170,11 @@ RefineResult refined(const SketchedSolution& sketched, const MethodOptions& meth
   const double auto_tol = auto_tolerance(sketched.job.shape.a_type);
   const RefineOptions options{method.tolerance > 0 ? method.tolerance : auto_tol, method.max_passes, 0};
   const bool kept = backend.keeps_rows() && sketched.sketch.exponents.empty();
+  if (!kept) {
+    const ProblemShape& shape = source.shape();
+    context.progress.line(fmt::format("refine: every pass over A reads {} from the files again",
+                                      bytes_text(shape.m * shape.a_row_bytes())));
+  }
   return refine_on_all_ranks(sketched.job, {sketched.factor, sketched.solution.x, sketched.sketch.b_norms}, options,
                              kept, source, backend, context, report);
 }
