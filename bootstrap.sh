@@ -173,9 +173,10 @@ demo() {
   echo "x: $folder/flights.x.h5   report: $folder/flights.report.json"
 
   say "Generated data, $backend backend: 400000 x 64"
-  echo "What you see: the ranks write a random problem to one file, then read it and solve it the same way."
+  echo "What you see: the ranks write a random problem to one file, then solve it: the sketch first, then passes over A until the"
+  echo "backward error of x is certified."
   on_two_ranks generate "$folder/generated.h5" --rows 400000 --cols 64
-  on_two_ranks solve "$folder/generated.h5" --method sketch-solve "${shared_gpu[@]}" \
+  on_two_ranks solve "$folder/generated.h5" --method refine "${shared_gpu[@]}" \
     -o "$folder/generated.x.h5" --report "$folder/generated.report.json"
   rm -f "$folder/generated.h5"  # 100 MB
   echo "x: $folder/generated.x.h5   report: $folder/generated.report.json"
