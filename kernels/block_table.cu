@@ -1,12 +1,13 @@
 // The entry tables of the strip engine for BlockPerm with interleaved input blocks: a thread shuffles the entries of
-// one group of sketch rows in shared memory, and the sketch rows take theirs in order. Layout of a tile's table: as in
-// entry_table.cu.
+// one group of sketch rows in shared memory, and the sketch rows take theirs in order. Layout of a tile's table:
+// table_layout.h.
 #include "kernels/block_table.h"
 
 #include <algorithm>
 
 #include "kernels/strip_engine.h"
 #include "kernels/table_launchers.h"
+#include "kernels/table_layout.h"
 
 namespace tallsketch::cuda {
 
@@ -121,9 +122,7 @@ __global__ void __launch_bounds__(kThreads)
   const int cta_words = shape.groups * shape.entries * kSlotsPerGroup / 2;
   const int tile_words = shape.cluster * cta_words;
   for (int word = threadIdx.x; word < tile_words; word += kThreads) {
-    const int cta = word / cta_words, inside = word % cta_words;
-    const int slot = inside / (shape.entries * kSlotsPerGroup / 2) * kSlotsPerGroup + inside % (kSlotsPerGroup / 2) * 2;
-    const int entry = inside / (kSlotsPerGroup / 2) % shape.entries;
+    const auto [cta, slot, entry] = table_word(word, cta_words, shape.entries);
     const SlotEntry two[2] = {slot_entry(shape, cta, slot, entry), slot_entry(shape, cta, slot + 1, entry)};
     std::uint32_t* out = table + tile0 * tile_words + word;
     for (int tile = 0; tile < tiles; ++tile, out += tile_words) {

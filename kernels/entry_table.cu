@@ -1,10 +1,10 @@
 // The entry tables of the strip engine: for every tile, CTA and slot, which rows are added to it. A keyed bijection
-// gives bucket -> row without sorting, so every entry is computed on its own. Layout of a tile's table, 16-bit entries:
-// [CTA][group][entry of a slot][slot of the group].
+// gives bucket -> row without sorting, so every entry is computed on its own. Layout of a tile's table: table_layout.h.
 #include "kernels/block_table.h"
 #include "kernels/sketch_rule.h"
 #include "kernels/strip_engine.h"
 #include "kernels/table_launchers.h"
+#include "kernels/table_layout.h"
 #include "kernels/tma.h"
 
 namespace tallsketch::cuda {
@@ -149,9 +149,7 @@ __global__ void __launch_bounds__(kThreads)
   const int cta_words = shape.groups * shape.entries * kSlotsPerGroup / 2;
   const int tile_words = shape.cluster * cta_words;
   for (int word = threadIdx.x; word < tile_words; word += kThreads) {
-    const int cta = word / cta_words, inside = word % cta_words;
-    const int slot = inside / (shape.entries * kSlotsPerGroup / 2) * kSlotsPerGroup + inside % (kSlotsPerGroup / 2) * 2;
-    const int entry = inside / (kSlotsPerGroup / 2) % shape.entries;
+    const auto [cta, slot, entry] = table_word(word, cta_words, shape.entries);
     EntrySource two[2];
     for (int half = 0; half < 2; ++half) {
       two[half] =

@@ -1,6 +1,6 @@
-// The kernels of the refinement pass. Words: normal_product_plan.h. Why it is fast: tiles of whole rows, which lie in
-// memory one behind the other, come by one bulk copy each, several ahead; every element is read from shared memory and
-// widened to FP64 once, and stays in registers between the dot product and the update of the gradient; the sums over
+// The fused kernel of the refinement pass. Words: normal_product_plan.h. Why it is fast: tiles of whole rows, which lie
+// in memory one behind the other, come by one bulk copy each, several ahead; every element is read from shared memory
+// and widened to FP64 once, and stays in registers between the dot product and the update of the gradient; the sums over
 // lanes, which make a team wait, are taken for several rows together, while other teams work.
 #include "kernels/normal_product.h"
 
@@ -12,6 +12,8 @@
 #include <cuda_fp16.h>
 
 #include "kernels/launch_shape.h"
+#include "kernels/normal_product_simple.h"
+#include "kernels/right_hand_sides.h"
 #include "kernels/rounding.h"
 #include "kernels/tma.h"
 
@@ -20,23 +22,6 @@ namespace tallsketch::cuda {
 namespace {
 
 constexpr std::int64_t kMostTiles = std::int64_t{1} << 30;  // of half a kilobyte at least: no device holds so many
-constexpr unsigned kWarp = 0xffffffffU;
-
-/// b of the right-hand sides of a launch.
-struct RightHandSides {
-  const std::byte* data;  // null: zeros
-  std::int64_t row_bytes;
-  bool is_double;
-  std::int32_t count;  // those that exist; the launch's others are zeros
-
-  __device__ const std::byte* address(std::int64_t row, std::int32_t column) const {
-    return data + row * row_bytes + column * (is_double ? 8 : 4);
-  }
-  __device__ double load(const std::byte* address) const {
-    if (is_double) return *reinterpret_cast<const double*>(address);
-    return static_cast<double>(*reinterpret_cast<const float*>(address));
-  }
-};
 
 struct PassShape {
   const std::byte* a;
@@ -54,6 +39,7 @@ struct PassShape {
 // Older architectures have no bulk copies; the plan keeps their empty kernel from being launched.
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 
+constexpr unsigned kWarp = 0xffffffffU;
 constexpr int kMostWarps = most_warps(1);
 
 template <class T>
@@ -389,75 +375,6 @@ __global__ void normal_product_kernel(const __grid_constant__ PassShape) {}
 
 #endif
 
-// The simple kernel: a warp a row for the residuals of kSimpleRows rows, then a thread a column for the gradient; the
-// rows come from the caches the second time. For widths beyond the fused kernel's, odd pitches, and older devices.
-constexpr int kSimpleRows = 8;
-
-struct SimpleShape {
-  const void* a;
-  RightHandSides b;
-  const double* x;
-  double* partials;  // (CTA, n + 1, rhs)
-  std::int64_t rows, n, pitch, x_pitch;
-  std::int32_t rhs;
-};
-
-template <class T>
-__device__ double element(const SimpleShape& shape, std::int64_t row, std::int64_t column) {
-  const T value = static_cast<const T*>(shape.a)[row * shape.pitch + column];
-  if constexpr (std::is_same_v<T, __half>) {
-    return static_cast<double>(__half2float(value));
-  } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-    return static_cast<double>(__bfloat162float(value));
-  } else {
-    return static_cast<double>(value);
-  }
-}
-
-/// Residuals of one row, by a warp; 0 for right-hand sides that do not exist.
-template <class T>
-__device__ void residuals_of_row(double (&residuals)[kMostRhs], const SimpleShape& shape, std::int64_t row) {
-  const int lane = threadIdx.x % 32;
-  double products[kMostRhs] = {};
-  for (std::int64_t column = lane; column < shape.n; column += 32) {
-    const double value = element<T>(shape, row, column);
-    for (int q = 0; q < shape.b.count; ++q) products[q] = fma(value, shape.x[column * shape.x_pitch + q], products[q]);
-  }
-  for (int q = 0; q < kMostRhs; ++q) {
-    for (int bit = 1; bit < 32; bit *= 2) products[q] += __shfl_xor_sync(kWarp, products[q], bit);
-    const double b = q < shape.b.count && shape.b.data != nullptr ? shape.b.load(shape.b.address(row, q)) : 0.0;
-    residuals[q] = b - products[q];
-  }
-}
-
-template <class T>
-__global__ void __launch_bounds__(kSimpleRows * 32) simple_kernel(const SimpleShape shape) {
-  __shared__ double residuals[kSimpleRows][kMostRhs];
-  double* const partial = shape.partials + std::int64_t{blockIdx.x} * (shape.n + 1) * shape.rhs;
-  for (std::int64_t k = threadIdx.x; k < (shape.n + 1) * shape.rhs; k += blockDim.x) partial[k] = 0.0;
-  const int warp = threadIdx.x / 32;
-  const std::int64_t step = std::int64_t{gridDim.x} * kSimpleRows;
-  for (std::int64_t first = std::int64_t{blockIdx.x} * kSimpleRows; first < shape.rows; first += step) {
-    double mine[kMostRhs] = {};
-    if (first + warp < shape.rows) residuals_of_row<T>(mine, shape, first + warp);
-    __syncthreads();  // the rows before are done with, and partial is zero
-    if (threadIdx.x % 32 == 0) {
-      for (int q = 0; q < kMostRhs; ++q) residuals[warp][q] = mine[q];
-    }
-    __syncthreads();
-    const std::int64_t rows = shape.rows - first < kSimpleRows ? shape.rows - first : kSimpleRows;
-    for (std::int64_t column = threadIdx.x; column <= shape.n; column += blockDim.x) {  // column n: the squares
-      for (std::int64_t i = 0; i < rows; ++i) {
-        for (int q = 0; q < shape.rhs; ++q) {
-          const double value = column < shape.n ? element<T>(shape, first + i, column) : residuals[i][q];
-          double& sum = partial[column * shape.rhs + q];
-          sum = fma(value, residuals[i][q], sum);
-        }
-      }
-    }
-  }
-}
-
 /// Adds the partial results of all CTAs, in order of eight strands of them.
 constexpr int kFinishLanes = 8;
 
@@ -516,12 +433,6 @@ cudaError_t launch_for_type(const NormalProductPlan& plan, const PassShape& shap
   return launch<T, 16 / kElements, 1>(plan, shape, ctas, stream);
 }
 
-template <class T>
-cudaError_t launch_simple(const SimpleShape& shape, unsigned ctas, cudaStream_t stream) {
-  simple_kernel<T><<<ctas, kSimpleRows * 32, 0, stream>>>(shape);
-  return cudaGetLastError();
-}
-
 cudaError_t launch_fused(const NormalProductPlan& plan, const SlabView& a, const PassShape& shape, unsigned ctas,
                          cudaStream_t stream) {
   switch (a.type) {
@@ -531,24 +442,6 @@ cudaError_t launch_fused(const NormalProductPlan& plan, const SlabView& a, const
     case ElementType::kBfloat16: return launch_for_type<__nv_bfloat16>(plan, shape, ctas, stream);
   }
   return cudaErrorInvalidValue;
-}
-
-cudaError_t launch_simple(const SlabView& a, const SimpleShape& shape, unsigned ctas, cudaStream_t stream) {
-  switch (a.type) {
-    case ElementType::kFloat32: return launch_simple<float>(shape, ctas, stream);
-    case ElementType::kFloat64: return launch_simple<double>(shape, ctas, stream);
-    case ElementType::kFloat16: return launch_simple<__half>(shape, ctas, stream);
-    case ElementType::kBfloat16: return launch_simple<__nv_bfloat16>(shape, ctas, stream);
-  }
-  return cudaErrorInvalidValue;
-}
-
-/// Right-hand sides first, ..., of b, as many as a launch takes.
-RightHandSides rhs_from(const SlabView& b, std::int64_t first, int most) {
-  const auto* data = static_cast<const std::byte*>(b.data);
-  if (data != nullptr) data += first * element_size(b.type);
-  return {data, b.pitch * element_size(b.type), b.type == ElementType::kFloat64,
-          static_cast<std::int32_t>(std::min<std::int64_t>(most, b.cols - first))};
 }
 
 }  // namespace
@@ -586,8 +479,7 @@ cudaError_t normal_product(const NormalProductPlan& plan, const SlabView& a, con
                             static_cast<std::int32_t>(std::bit_ceil(static_cast<unsigned>(plan.team_warps)))};
       status = launch_fused(plan, a, shape, ctas, stream);
     } else {
-      status =
-          launch_simple(a, {a.data, rhs, x + first, scratch, a.rows, a.cols, a.pitch, b.cols, plan.rhs}, ctas, stream);
+      status = launch_simple_normal_product(a, rhs, x + first, b.cols, plan.rhs, scratch, ctas, stream);
     }
     if (status != cudaSuccess) return status;
     const FinishShape finish{scratch,  gradient + first, residual_squares + first,
