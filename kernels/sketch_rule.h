@@ -88,7 +88,8 @@ TALLSKETCH_HOST_DEVICE std::uint32_t bucket_of_position(const BatchDeal& deal, s
   return bucket_of_image(deal, bijection_forward(deal.bijection, position));
 }
 
-/// Images that fall into a bucket: [first, last). Every bucket has the same number of them where buckets divides T.
+/// Images that fall into a bucket: [first, last); the row behind an image is bijection_backward's, T and above where it
+/// stands for no row (T < buckets). Every bucket has the same number of them where buckets divides T.
 struct ImageRange {
   std::uint32_t first, last;
 };
@@ -99,11 +100,6 @@ TALLSKETCH_HOST_DEVICE ImageRange images_of_bucket(const BatchDeal& deal, std::u
   const std::uint64_t rows = deal.rows;
   return {static_cast<std::uint32_t>((unrotated * rows + deal.buckets - 1) / deal.buckets),
           static_cast<std::uint32_t>(((unrotated + 1) * rows + deal.buckets - 1) / deal.buckets)};
-}
-
-/// Row of the batch behind an image, or T and above where the image stands for no row (T < buckets).
-TALLSKETCH_HOST_DEVICE std::uint32_t position_of_image(const BatchDeal& deal, std::uint32_t image) {
-  return bijection_backward(deal.bijection, image);
 }
 
 /// The draw behind the buckets of a row in blocks 2k and 2k + 1, for the independent hash.

@@ -69,14 +69,14 @@ class Backend {
   /// QR of the sketch in its own precision, columns scaled by powers of two. Called on rank 0 alone.
   virtual TriangularFactor factor() = 0;
   /// Whether the rows of the job are still there as they were stored, so that refinement need not read the source again.
-  virtual bool keeps_rows() const = 0;
+  virtual bool keeps_rows() const { return false; }
   /// Starts a refinement pass: A^T (b - A x) and ||b - A x||^2 of this rank's rows; b counts as 0 without with_b.
   /// x  (n, r) row-major
   virtual void normal_begin(const std::vector<double>& x, bool with_b) = 0;
   /// Adds the rows of a filled buffer.
   virtual void normal_add(const ChunkBuffer& chunk) = 0;
-  /// Adds all rows that are kept.
-  virtual void normal_add_kept() = 0;
+  /// Adds all rows that are kept; only where keeps_rows().
+  virtual void normal_add_kept() {}
   virtual NormalSums normal_end() = 0;
   /// Copy of the reduced, unscaled sketch on the host: (d, n + r) row-major, exact. For tests and sketch files.
   virtual std::vector<double> sketch_copy() = 0;

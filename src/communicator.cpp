@@ -148,11 +148,6 @@ std::int64_t Communicator::min(std::int64_t value) const {
   return value;
 }
 
-double Communicator::sum(double value) const {
-  all_reduce(&value, 1, MPI_DOUBLE, MPI_SUM, comm_);
-  return value;
-}
-
 void Communicator::broadcast(void* data, std::int64_t bytes) const {
   constexpr std::int64_t kBlockBytes = std::int64_t{1} << 30;
   auto* at = static_cast<char*>(data);

@@ -60,7 +60,6 @@ class Communicator {
   void max(double* data, std::int64_t count) const;
   std::int64_t max(std::int64_t value) const;
   std::int64_t min(std::int64_t value) const;
-  double sum(double value) const;
   /// Collective: every rank gets root's bytes.
   void broadcast(void* data, std::int64_t bytes) const;
   std::string broadcast(std::string text) const;

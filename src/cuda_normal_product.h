@@ -14,9 +14,6 @@ class NormalProduct {
   /// pitch  elements from row to row of A in device memory
   NormalProduct(std::int64_t n, std::int64_t pitch, std::int64_t r, ElementType type);
 
-  /// Device bytes that it holds.
-  std::int64_t bytes() const { return static_cast<std::int64_t>(scratch_.bytes()); }
-
   /// Adds A^T (b - A x) to gradient and the squares of b - A x to residual_squares; all on the device, see the kernel's
   /// header.
   void add(const SlabView& a, const SlabView& b, const double* x, double* gradient, double* residual_squares,

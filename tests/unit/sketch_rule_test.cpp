@@ -309,7 +309,7 @@ TEST_CASE("bucket to rows and row to bucket are the same map, for even, uneven a
           const ImageRange images = images_of_bucket(deal, bucket);
           for (std::uint32_t image = images.first; image < images.last; ++image) {
             wrong += bucket_of_image(deal, image) != bucket;
-            const std::int64_t position = position_of_image(deal, image);
+            const std::int64_t position = bijection_backward(deal.bijection, image);
             if (position >= batch_rows) continue;  // stands for no row
             ++seen[static_cast<std::size_t>(position)];
             wrong += bucket_of_position(deal, static_cast<std::uint32_t>(position)) != bucket;
