@@ -27,9 +27,6 @@ namespace tallsketch {
 
 namespace {
 
-/// d / n that costs the fewest read floors in all for refinement (docs/decisions/0016): a pass is about one floor.
-constexpr double kRefineOversample = 8;
-
 std::string default_output(const std::string& first_file) {
   const std::filesystem::path path(parse_dataset_name(first_file).file);
   return (path.parent_path() / (path.stem().string() + ".x.h5")).string();
@@ -209,9 +206,7 @@ int run_solve(const SolveOptions& options, const Communicator& comm) {
       report.reduce_library = report.backend == "cuda" && options.run.comm == ReduceChoice::kNccl ? "nccl" : "mpi";
       progress.line(fmt::format("backend: {}, {}", backend->name(), backend->device()));
       if (options.run.verbose) tell_ranks(comm, *backend, progress);
-      SketchOptions sketch = options.sketch;
-      if (options.method.method == SolveMethod::kRefine) sketch.auto_oversample = kRefineOversample;
-      const std::vector<double> x = solve(sketch, options.method, options.run.chunk_rows, *source, *backend,
+      const std::vector<double> x = solve(options.sketch, options.method, options.run.chunk_rows, *source, *backend,
                                           {comm, watchdog, progress, timer}, report);
       watchdog.enter("write");
       comm.together([&] {

@@ -8,54 +8,11 @@
 
 #include "kernels/philox.h"
 #include "src/error.h"
+#include "src/upper_triangle.h"
 
 namespace tallsketch {
 
 namespace {
-
-/// Upper triangle of R11 in FP64, column-major (n, n), with the two triangular products that norms need.
-class UpperTriangle {
- public:
-  UpperTriangle(const TriangularFactor& factor) : n_(factor.n), data_(static_cast<std::size_t>(n_ * n_), 0.0) {
-    const std::int64_t ld = factor.n + factor.r;
-    for (std::int64_t j = 0; j < n_; ++j) {
-      for (std::int64_t i = 0; i <= j; ++i) at(i, j) = factor.upper[static_cast<std::size_t>(j * ld + i)];
-    }
-  }
-  double& at(std::int64_t i, std::int64_t j) { return data_[static_cast<std::size_t>(j * n_ + i)]; }
-  double at(std::int64_t i, std::int64_t j) const { return data_[static_cast<std::size_t>(j * n_ + i)]; }
-
-  double column_norm(std::int64_t j) const {
-    double sum = 0;
-    for (std::int64_t i = 0; i <= j; ++i) sum += at(i, j) * at(i, j);
-    return std::sqrt(sum);
-  }
-  /// v := R v, column by column.
-  void multiply(std::vector<double>& v) const {
-    for (std::int64_t j = 0; j < n_; ++j) {
-      const double vj = v[static_cast<std::size_t>(j)];
-      for (std::int64_t i = 0; i < j; ++i) v[static_cast<std::size_t>(i)] += at(i, j) * vj;
-      v[static_cast<std::size_t>(j)] = at(j, j) * vj;
-    }
-  }
-  void multiply_transposed(std::vector<double>& v) const {
-    for (std::int64_t j = n_ - 1; j >= 0; --j) {
-      double sum = 0;
-      for (std::int64_t i = 0; i <= j; ++i) sum += at(i, j) * v[static_cast<std::size_t>(i)];
-      v[static_cast<std::size_t>(j)] = sum;
-    }
-  }
-  void solve(std::vector<double>& v, char trans) const {
-    const auto n = checked_int(n_, "n");
-    const lapack_int info =
-        LAPACKE_dtrtrs(LAPACK_COL_MAJOR, 'U', trans, 'N', n, 1, data_.data(), std::max(1, n), v.data(), std::max(1, n));
-    require(info == 0, ErrorKind::kInternal, fmt::format("LAPACKE_dtrtrs returned {}", info));
-  }
-
- private:
-  std::int64_t n_;
-  std::vector<double> data_;
-};
 
 double normalise(std::vector<double>& v) {
   double sum = 0;
@@ -67,9 +24,9 @@ double normalise(std::vector<double>& v) {
 
 /// Largest and smallest singular value of R by power and inverse iteration on R^T R. Both come out within a few per
 /// cent from inside the spectrum, which is what a condition estimate is for.
-double condition_estimate(const UpperTriangle& upper, std::int64_t n) {
+double condition_estimate(const UpperTriangle& upper) {
   constexpr int kSteps = 24;
-  std::vector<double> v(static_cast<std::size_t>(n)), w(v.size());
+  std::vector<double> v(static_cast<std::size_t>(upper.size())), w(v.size());
   for (std::size_t i = 0; i < v.size(); ++i) v[i] = w[i] = 1.0 + 0.5 * std::cos(static_cast<double>(i * i));
   normalise(v);
   normalise(w);
@@ -78,8 +35,8 @@ double condition_estimate(const UpperTriangle& upper, std::int64_t n) {
     upper.multiply(v);
     upper.multiply_transposed(v);
     largest = std::sqrt(normalise(v));
-    upper.solve(w, 'T');
-    upper.solve(w, 'N');
+    upper.solve_transposed(w);
+    upper.solve(w);
     smallest = 1 / std::sqrt(normalise(w));
   }
   return largest / smallest;
@@ -99,7 +56,7 @@ double coefficient_spread(const UpperTriangle& upper, const TriangularFactor& fa
       const double sign = (words.word[0] & 1U) != 0 ? -1.0 : 1.0;
       v[static_cast<std::size_t>(j)] = std::ldexp(sign, factor.exponent[static_cast<std::size_t>(j)] - top);
     }
-    upper.solve(v, 'T');
+    upper.solve_transposed(v);
     for (const double value : v) squares += value * value;
   }
   return std::ldexp(std::sqrt(squares / kProbes / static_cast<double>(n)), top);
@@ -174,7 +131,7 @@ template TriangularFactor qr_of_sketch(const std::vector<double>&, std::int64_t,
 
 ReducedSolution solve_reduced(const TriangularFactor& factor, std::int64_t d) {
   const std::int64_t n = factor.n, r = factor.r, ld = n + r;
-  const UpperTriangle upper(factor);
+  const UpperTriangle upper(n, factor.upper.data(), ld);
   ReducedSolution solution;
   const double cutoff = 2 * std::sqrt(static_cast<double>(d)) * factor.unit_roundoff;
   for (std::int64_t j = 0; j < n; ++j) {
@@ -194,7 +151,7 @@ ReducedSolution solve_reduced(const TriangularFactor& factor, std::int64_t d) {
     solution.condition = std::numeric_limits<double>::infinity();
     return solution;
   }
-  solution.condition = condition_estimate(upper, n);
+  solution.condition = condition_estimate(upper);
   solution.spread = coefficient_spread(upper, factor);
   solution.x.resize(static_cast<std::size_t>(n * r));
   std::vector<double> column(static_cast<std::size_t>(n));
@@ -202,7 +159,7 @@ ReducedSolution solve_reduced(const TriangularFactor& factor, std::int64_t d) {
     for (std::int64_t i = 0; i < n; ++i) {
       column[static_cast<std::size_t>(i)] = factor.upper[static_cast<std::size_t>((n + k) * ld + i)];
     }
-    upper.solve(column, 'N');
+    upper.solve(column);
     for (std::int64_t i = 0; i < n; ++i) {
       const int exponent =
           factor.exponent[static_cast<std::size_t>(i)] - factor.exponent[static_cast<std::size_t>(n + k)];

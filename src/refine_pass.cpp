@@ -9,15 +9,13 @@
 #include "src/progress.h"
 #include "src/report.h"
 #include "src/row_pass.h"
+#include "src/sketch_pass.h"
 #include "src/solver.h"
 #include "src/watchdog.h"
 
 namespace tallsketch {
 
 namespace {
-
-/// A rank that waits for a slower one is not stuck: see sketch_pass.cpp.
-constexpr double kSlowestRead = 0.2e9;  // bytes/s
 
 /// What rank 0 asks the others for.
 enum class Order : std::int64_t { kStop = 0, kPass = 1, kPassWithB = 2 };
@@ -56,8 +54,7 @@ class Passes {
 
   NormalSums pass(const std::vector<double>& x, bool with_b) {
     const Communicator& comm = context_.comm;
-    const auto bytes = static_cast<double>(job_.plan.rank_rows.front().size() * job_.shape.a_row_bytes());
-    context_.watchdog.enter("refine", bytes / kSlowestRead);
+    context_.watchdog.enter("refine", pass_seconds(job_));
     NormalSums sums;
     context_.timer.time(Phase::kRefine, [&] {
       comm.together([&] {

@@ -25,7 +25,8 @@ constexpr std::int64_t kBucketGranule = 16;
 /// The least multiple of `granule` that is `--oversample` times n, or --sketch-rows, which must be one.
 std::int64_t sketch_rows(const ProblemShape& shape, const SketchOptions& options, std::int64_t granule) {
   if (options.sketch_rows > 0) return options.sketch_rows;
-  const double ratio = options.oversample > 0 ? options.oversample : options.auto_oversample;
+  constexpr double kAutoRatio = 2;  // of sketch-solve; the solver knows what refine wants
+  const double ratio = options.oversample > 0 ? options.oversample : kAutoRatio;
   const double rows = std::ceil(ratio * static_cast<double>(shape.n));
   require(rows <= static_cast<double>(kMaxSketchRows), ErrorKind::kUsage,
           fmt::format("--oversample {} with n = {} asks for {} sketch rows; at most {} are possible", ratio, shape.n,

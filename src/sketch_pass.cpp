@@ -21,10 +21,6 @@ namespace tallsketch {
 
 namespace {
 
-/// A rank that waits for a slower one is not stuck: a pass is expected to run at least this fast.
-/// A tenth of what one loaded core of the slowest machine tried reads.
-constexpr double kSlowestRead = 0.2e9;  // bytes/s
-
 /// Every row of this rank goes from the source to the backend. Returns ||b||^2 of these rows, column by column.
 std::vector<double> sketch_rows(const SketchJob& job, RowSource& source, Backend& backend,
                                 const SolveContext& context) {
@@ -45,11 +41,6 @@ std::vector<double> sketch_rows(const SketchJob& job, RowSource& source, Backend
                               done * static_cast<double>(row_bytes));
   });
   return b_squares;
-}
-
-/// Seconds that a pass over the busiest rank's rows takes at most.
-double pass_seconds(const SketchJob& job) {
-  return static_cast<double>(job.plan.rank_rows.front().size() * job.shape.a_row_bytes()) / kSlowestRead;
 }
 
 void count_pass(const ProblemShape& shape, Report& report) {
@@ -153,6 +144,11 @@ void require_finite(const SketchJob& job, const SketchPass& pass) {
 }
 
 }  // namespace
+
+double pass_seconds(const SketchJob& job) {
+  constexpr double kSlowestRead = 0.2e9;  // bytes/s: a tenth of what one loaded core of the slowest machine tried reads
+  return static_cast<double>(job.plan.rank_rows.front().size() * job.shape.a_row_bytes()) / kSlowestRead;
+}
 
 FinishedSketch sketch_in_range(const SketchJob& job, RowSource& source, Backend& backend, const SolveContext& context,
                                Report& report) {

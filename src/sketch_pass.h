@@ -12,6 +12,9 @@ namespace tallsketch {
 struct Report;
 struct SolveContext;
 
+/// Seconds that a pass over the busiest rank's rows takes at most: a rank that waits for a slower one is not stuck.
+double pass_seconds(const SketchJob& job);
+
 /// What is known beside the sketch itself, which the backend holds.
 struct FinishedSketch {
   std::vector<int> exponents;   // column j of [A | b] was multiplied by 2^exponents[j]; empty: by 1

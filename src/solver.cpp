@@ -144,22 +144,27 @@ SketchedSolution solve_sketched(const SketchOptions& options, const MethodOption
   return sketched;
 }
 
-/// An FP32 sketch resolves no singular value below about 1e-6 of the largest: float64 data deserve one in FP64 before
-/// their rank is judged or a certificate believed. Collective.
-bool needs_fp64(const SketchedSolution& sketched, const SketchOptions& options, const Communicator& comm) {
-  constexpr double kResolved = 1e6;
-  const bool poor = comm.is_root() && !(sketched.solution.condition <= kResolved);  // infinite where rank is lost
-  return comm.max(poor ? 1 : 0) == 1 && options.precision != SketchPrecision::kFp64 &&
-         sketched.job.shape.a_type == ElementType::kFloat64;
+/// Whether an FP64 sketch would see more than the one that was made.
+bool may_go_to_fp64(const SketchOptions& used, ElementType stored) {
+  return used.precision != SketchPrecision::kFp64 && stored == ElementType::kFloat64;
 }
 
-SketchOptions in_fp64(SketchOptions options, const char* why, const SolveContext& context, Report& report) {
+/// An FP32 sketch resolves no singular value below about 1e-6 of the largest: float64 data deserve one in FP64 before
+/// their rank is judged or a certificate believed. Rank 0; infinite where rank is lost.
+bool is_unresolved(const ReducedSolution& solution) {
+  constexpr double kResolved = 1e6;
+  return !(solution.condition <= kResolved);
+}
+
+/// Collective: what rank 0 says.
+bool agreed(const Communicator& comm, bool said) { return comm.max(comm.is_root() && said ? 1 : 0) == 1; }
+
+void go_to_fp64(SketchOptions& used, const char* why, const SolveContext& context, Report& report) {
   report.warnings.push_back(fmt::format("sketched again in FP64, because {}", why));
   context.progress.line(report.warnings.back());
-  options.precision = SketchPrecision::kFp64;
-  options.rounding = SketchRounding::kNearest;
-  options.reduce = ReducePrecision::kFp32;
-  return options;
+  used.precision = SketchPrecision::kFp64;
+  used.rounding = SketchRounding::kNearest;
+  used.reduce = ReducePrecision::kFp32;
 }
 
 double auto_tolerance(ElementType type) { return type == ElementType::kFloat64 ? 1e-15 : 1e-12; }
@@ -197,39 +202,37 @@ void record_refinement(const RefineResult& result, double b_norm, SolverOutcome&
 std::vector<double> solve(const SketchOptions& options, const MethodOptions& method, std::uint64_t chunk_rows,
                           RowSource& source, Backend& backend, const SolveContext& context, Report& report) {
   const Communicator& comm = context.comm;
-  const std::int64_t n = source.shape().n;
+  const auto [m, n, r, stored] = source.shape();
   const bool refines = method.method == SolveMethod::kRefine;
-
   SketchOptions used = options;
-  const auto sketch_again = [&](const char* why) {
-    used = in_fp64(options, why, context, report);
-    return solve_sketched(used, method, chunk_rows, source, backend, context, report);
-  };
-  SketchedSolution sketched = solve_sketched(used, method, chunk_rows, source, backend, context, report);
-  if (refines && needs_fp64(sketched, used, comm)) sketched = sketch_again("the condition exceeds 1e6");
-  comm.together([&] {
-    if (!comm.is_root()) return;
-    require_full_rank(sketched.solution, n, used.precision);
-    require_finite_x(sketched.solution);
-  });
-  if (!refines) {
-    if (comm.is_root()) estimate_quality(sketched.solution, sketched.sketch.b_norm, report.solver, *report.sketch, n);
-    return sketched.solution.x;
-  }
+  // d / n by default: 2n, 4n, 8n, 12n take 44, 28, 20, 17 passes (docs/decisions/0016), and the sketch costs more with d.
+  constexpr double kRefineRatio = 8;
+  if (refines && used.oversample == 0) used.oversample = kRefineRatio;
 
-  // Passes over A, until the backward error is certified by a sketch that can be believed.
-  RefineResult result = refined(sketched, method, source, backend, context, report);
-  const bool misfit = comm.is_root() && result.reason == RefineReason::kSketchMisfit;
-  if (comm.max(misfit ? 1 : 0) == 1 && used.precision != SketchPrecision::kFp64 &&
-      source.shape().a_type == ElementType::kFloat64) {
-    sketched = sketch_again("the first sketch is too coarse for this matrix");
+  while (true) {
+    const SketchedSolution sketched = solve_sketched(used, method, chunk_rows, source, backend, context, report);
+    const bool may_repeat = refines && may_go_to_fp64(used, stored);
+    if (may_repeat && agreed(comm, is_unresolved(sketched.solution))) {
+      go_to_fp64(used, "the condition exceeds 1e6", context, report);
+      continue;
+    }
     comm.together([&] {
-      if (comm.is_root()) require_full_rank(sketched.solution, n, used.precision);
+      if (!comm.is_root()) return;
+      require_full_rank(sketched.solution, n, used.precision);
+      require_finite_x(sketched.solution);
+      if (!refines) estimate_quality(sketched.solution, sketched.sketch.b_norm, report.solver, *report.sketch, n);
     });
-    result = refined(sketched, method, source, backend, context, report);
+    if (!refines) return sketched.solution.x;
+
+    // Passes over A, until the backward error is certified by a sketch that can be believed.
+    const RefineResult result = refined(sketched, method, source, backend, context, report);
+    if (may_repeat && agreed(comm, result.reason == RefineReason::kSketchMisfit)) {
+      go_to_fp64(used, "the first sketch is too coarse for this matrix", context, report);
+      continue;
+    }
+    if (comm.is_root()) record_refinement(result, sketched.sketch.b_norm, report.solver);
+    return result.x;
   }
-  if (comm.is_root()) record_refinement(result, sketched.sketch.b_norm, report.solver);
-  return result.x;
 }
 
 }  // namespace tallsketch

@@ -48,6 +48,14 @@ void UpperTriangle::solve(std::vector<double>& v) const { solve_with('N', v); }
 
 void UpperTriangle::solve_transposed(std::vector<double>& v) const { solve_with('T', v); }
 
+void UpperTriangle::multiply(std::vector<double>& v) const {
+  for (std::int64_t j = 0; j < n_; ++j) {
+    const double vj = v[static_cast<std::size_t>(j)];
+    for (std::int64_t i = 0; i < j; ++i) v[static_cast<std::size_t>(i)] += at(i, j) * vj;
+    v[static_cast<std::size_t>(j)] = at(j, j) * vj;
+  }
+}
+
 void UpperTriangle::multiply_transposed(std::vector<double>& v) const {
   for (std::int64_t j = n_ - 1; j >= 0; --j) {
     double sum = 0;

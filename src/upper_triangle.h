@@ -1,5 +1,5 @@
 // UpperTriangle: R of a column-scaled sketch in FP64, with the triangular operations that preconditioning and certificates
-// need. Called by refine and certificate, on rank 0.
+// need. Called by reduced_solver, refine and certificate, on rank 0.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,8 @@ class UpperTriangle {
   /// Cost    n^2 operations, 4 n^2 bytes (LAPACK dtrtrs: a BLAS triangular solve, 0.07 ms for n = 1024 on one core)
   void solve(std::vector<double>& v) const;
   void solve_transposed(std::vector<double>& v) const;
-  /// v := R^T v, in place; v (n)
+  /// v := R v and v := R^T v, in place; v (n)
+  void multiply(std::vector<double>& v) const;
   void multiply_transposed(std::vector<double>& v) const;
 
   /// The R of the QR of [R; shift I]: R_s^T R_s = R^T R + shift^2 I, without squaring the condition.

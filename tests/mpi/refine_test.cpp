@@ -26,22 +26,15 @@ struct Solved {
   Report report;
 };
 
-Solved solve_refined(RowSource& source, const SketchOptions& sketch, const MethodOptions& method,
-                     std::uint64_t chunk_rows = 0) {
+Solved solve_refined(RowSource& source, const MethodOptions& method, std::uint64_t chunk_rows = 0) {
   const Communicator comm(MPI_COMM_WORLD);
   PhaseTimer timer;
   const auto backend = make_backend(run_options(), comm, timer);
   Watchdog watchdog(120, "test");
   Progress silent(nullptr);
   Solved solved;
-  solved.x = solve(sketch, method, chunk_rows, source, *backend, {comm, watchdog, silent, timer}, solved.report);
+  solved.x = solve({}, method, chunk_rows, source, *backend, {comm, watchdog, silent, timer}, solved.report);
   return solved;
-}
-
-SketchOptions eightfold() {
-  SketchOptions options;
-  options.auto_oversample = 8;
-  return options;
 }
 
 /// All rows of a source, FP64, and the least-squares solution by LAPACK.
@@ -75,7 +68,7 @@ TEST_CASE("Refinement meets its certificate in both types, and x agrees with a d
   const Communicator comm(MPI_COMM_WORLD);
   for (const ElementType type : {ElementType::kFloat32, ElementType::kFloat64}) {
     SyntheticSource source({.kind = "gaussian", .m = 9000, .n = 40, .type = type, .noise = 0.5, .seed = 3});
-    const Solved solved = solve_refined(source, eightfold(), kRefine, 1000);
+    const Solved solved = solve_refined(source, kRefine, 1000);
     MPI_REQUIRE(!comm.is_root() || solved.report.solver.converged);
     bool near = true;
     if (comm.is_root()) {
@@ -94,7 +87,7 @@ TEST_CASE("Ill-conditioned float64 data are sketched again in FP64 and certified
   const Communicator comm(MPI_COMM_WORLD);
   SyntheticSource source(
       {.kind = "illcond", .m = 6000, .n = 30, .type = ElementType::kFloat64, .cond = 1e9, .noise = 0.1, .seed = 4});
-  const Solved solved = solve_refined(source, eightfold(), kRefine);
+  const Solved solved = solve_refined(source, kRefine);
   MPI_REQUIRE(solved.report.sketch->precision == SketchPrecision::kFp64);
   MPI_REQUIRE(!comm.is_root() || solved.report.solver.converged);
   if (comm.is_root()) CHECK(*solved.report.solver.backward_error <= 1e-15);
@@ -103,7 +96,7 @@ TEST_CASE("Ill-conditioned float64 data are sketched again in FP64 and certified
 TEST_CASE("A limit of passes ends refinement without an error, with an x and without convergence") {
   const Communicator comm(MPI_COMM_WORLD);
   SyntheticSource source({.kind = "gaussian", .m = 5000, .n = 20, .noise = 0.5, .seed = 5});
-  const Solved solved = solve_refined(source, eightfold(), {SolveMethod::kRefine, 1e-12, 4});
+  const Solved solved = solve_refined(source, {SolveMethod::kRefine, 1e-12, 4});
   MPI_REQUIRE(!solved.report.solver.converged);
   MPI_REQUIRE(!comm.is_root() || solved.x.size() == 20);
   if (comm.is_root()) CHECK(*solved.report.solver.backward_error > 1e-12);
@@ -112,7 +105,7 @@ TEST_CASE("A limit of passes ends refinement without an error, with an x and wit
 TEST_CASE("Refinement repeats bit for bit at fixed ranks and chunks") {
   const Communicator comm(MPI_COMM_WORLD);
   SyntheticSource source({.kind = "coherent", .m = 7000, .n = 25, .noise = 0.5, .seed = 6});
-  const Solved first = solve_refined(source, eightfold(), kRefine, 900);
-  const Solved second = solve_refined(source, eightfold(), kRefine, 900);
+  const Solved first = solve_refined(source, kRefine, 900);
+  const Solved second = solve_refined(source, kRefine, 900);
   MPI_REQUIRE(first.x == second.x);
 }
