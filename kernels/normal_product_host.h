@@ -39,8 +39,8 @@ void normal_begin(const double* x, NormalWorkspace workspace);
 ///   chunks, never by the number of threads; processors without FMA round differently
 /// Error, to first order in u = 2^-53, for any m: a residual is within (n / 4 + 8) u (|b| + |A| |x|) of the exact one;
 ///   the sums are within 260 u of those of the residuals as computed, relative to the sums of magnitudes
-/// Cost: one pass over a. On Zen 4, n = 64 ... 1024, FP32 and FP64: 0.9 to 1.2 read-only passes at r = 1, 1.3 to 2.0 at
-///   r = 4. Rows that go through a tile first, r = 1: about 1.5 if n is no multiple of 8, about 3 in 16 bits
+/// Cost: one pass over a. In read-only passes over it, n = 64 ... 1024 on Zen 4 (docs/performance.md): FP32 and FP64 1.4
+///   to 2.1 at r = 1, 1.9 to 3.1 at r = 4; 16 bits, widened into a tile first, 6 and 9 to 10
 void normal_add(const SlabView& a, const SlabView& b, NormalWorkspace workspace);
 
 /// Writes the sums of everything added, and ends the pass.

@@ -117,8 +117,6 @@ class HostBackend final : public Backend {
     return std::visit(qr, sketch_);
   }
 
-  bool keeps_rows() const override { return false; }
-
   void normal_begin(const std::vector<double>& x, bool with_b) override {
     const ProblemShape& shape = job_.shape;
     if (normal_scratch_.bytes() == 0) {
@@ -135,8 +133,6 @@ class HostBackend final : public Backend {
                      {with_b_ ? chunk.b : nullptr, rows, shape.r, shape.r, ElementType::kFloat64, chunk.rows.begin},
                      normal_workspace());
   }
-
-  void normal_add_kept() override {}
 
   NormalSums normal_end() override {
     NormalSums sums{std::vector<double>(static_cast<std::size_t>(job_.shape.n * job_.shape.r)),
@@ -159,8 +155,8 @@ class HostBackend final : public Backend {
     return time_host_sketch(timed.spec, timed.shape, repeats, threads_);
   }
 
-  PassTiming time_pass(const TimedShape&, int) override {
-    throw Error(ErrorKind::kUsage, "bench passes measures GPUs only yet; use --backend cuda on a machine that has one");
+  PassTiming time_pass(const TimedShape& shape, int repeats) override {
+    return time_host_pass(shape, repeats, threads_);
   }
 
  private:

@@ -9,26 +9,13 @@
 
 #include "kernels/sketch_spec.h"
 #include "kernels/views.h"
+#include "src/choices.h"
 
 namespace CLI {
 class App;
 }
 
 namespace tallsketch {
-
-enum class BackendChoice { kAuto, kCuda, kHost };
-enum class ReduceChoice { kNccl, kMpi };
-enum class ScalingChoice { kAuto, kNone };
-enum class SolveMethod { kSketchSolve, kRefine };
-enum class ReducePrecision { kFp32, kFp16 };
-enum class KernelChoice { kAuto, kStrip, kScatter, kFlash };
-
-/// What `bench sketch` times: the sketches and kernels of `solve`, and baselines that only it has.
-enum class BenchFamily { kSparseStack, kBlockPerm, kFlashBlockRow };
-enum class BenchKernel { kAuto, kStrip, kScatter, kFlash, kSpmm, kGaussian };
-
-/// Studies: which rows of an orthonormal basis are near coordinate vectors, the first n or n drawn at random.
-enum class HeadRows { kFirst, kRandom };
 
 /// A dataset inside a file, from a command line; parse_dataset_name says which part is filled when.
 struct DatasetName {
@@ -60,7 +47,6 @@ struct SketchOptions {
   double oversample = 0;         // d / n; 0: auto
   std::int64_t sketch_rows = 0;  // d; 0: from oversample
   std::uint64_t seed = 0;
-  double auto_oversample = 2;  // what auto means: 2 for sketch-solve, 8 for refine (docs/decisions/0016)
 };
 
 struct RunOptions {
@@ -180,18 +166,5 @@ void add_inspect_options(CLI::App& app, InspectOptions& options);
 void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options);
 void add_bench_passes_options(CLI::App& app, BenchPassesOptions& options);
 void add_study_geometry_options(CLI::App& app, StudyGeometryOptions& options);
-
-const char* to_word(SketchHash hash);
-const char* to_word(SketchPrecision precision);
-const char* to_word(SketchRounding rounding);
-const char* to_word(SketchFamily family);
-const char* to_word(InputBlocks blocks);
-const char* to_word(KernelChoice kernel);
-const char* to_word(BenchFamily family);
-const char* to_word(BenchKernel kernel);
-const char* to_word(SolveMethod method);
-const char* to_word(ScalingChoice scaling);
-const char* to_word(ReducePrecision reduce);
-const char* to_word(HeadRows head);
 
 }  // namespace tallsketch

@@ -53,6 +53,7 @@ struct PassTiming {
 
 /// In host memory, `threads` threads.
 SketchTiming time_host_sketch(const SketchSpec& spec, const TimedShape& shape, int repeats, int threads);
+PassTiming time_host_pass(const TimedShape& shape, int repeats, int threads);
 
 /// In memory of the current device. Errors: kUsage where the kernel does not do the case.
 SketchTiming time_cuda_sketch(const SketchCase& timed, int repeats);

@@ -414,9 +414,14 @@ def check_inspect_and_bench(checks, folder):
                                                                        done.out.splitlines()] == ["fp32", "fp64"], done)
     done = run(["bench", "sketch", "--backend", "host", "--cols", "8", "--bytes", "1M", "--dtype", "f2"])
     checks.check("bench sketch: half precision on the host is refused", done.code == 2 and "--dtype" in done.err, done)
-    done = run(["bench", "passes", "--backend", "host"])
-    checks.check("bench passes: the host backend is refused, with the way out",
-                 done.code == 2 and "--backend cuda" in done.err, done)
+    done = run(["bench", "passes", "--backend", "host", "--cols", "8,33", "--bytes", "1M", "--dtype", "f4,f8,f2,bf2",
+                "--rhs", "1,3", "--repeats", 1])
+    lines = [strict_json(line) for line in done.out.splitlines()]
+    checks.check("bench passes: a line for every type, width and number of right-hand sides", done.code == 0 and {
+        (v["dtype"], v["n"], v["r"]) for v in lines} == {(t, n, r) for t in ("float32", "float64", "float16", "bfloat16")
+                                                         for n in (8, 33) for r in (1, 3)} and len(lines) == 16, done)
+    checks.check("bench passes: floors is pass over floor", all(
+        v["floor_ms"] > 0 and abs(v["pass_ms"] / v["floor_ms"] / v["floors"] - 1) < 1e-9 for v in lines), done)
 
 
 def check_bench_grid(checks, folder):

@@ -1,0 +1,92 @@
+#include "src/choices.h"
+
+namespace tallsketch {
+
+const Words<SketchFamily>& words_of(SketchFamily) {
+  static const Words<SketchFamily> words = {{"sparsestack", SketchFamily::kSparseStack},
+                                            {"blockperm", SketchFamily::kBlockPerm}};
+  return words;
+}
+
+const Words<SketchHash>& words_of(SketchHash) {
+  static const Words<SketchHash> words = {{"permuted", SketchHash::kPermuted},
+                                          {"independent", SketchHash::kIndependent}};
+  return words;
+}
+
+const Words<InputBlocks>& words_of(InputBlocks) {
+  static const Words<InputBlocks> words = {{"interleaved", InputBlocks::kInterleaved},
+                                           {"contiguous", InputBlocks::kContiguous}};
+  return words;
+}
+
+const Words<SketchPrecision>& words_of(SketchPrecision) {
+  static const Words<SketchPrecision> words = {{"fp32", SketchPrecision::kFp32},
+                                               {"fp16", SketchPrecision::kFp16},
+                                               {"bf16", SketchPrecision::kBf16},
+                                               {"fp64", SketchPrecision::kFp64}};
+  return words;
+}
+
+const Words<SketchRounding>& words_of(SketchRounding) {
+  static const Words<SketchRounding> words = {{"nearest", SketchRounding::kNearest},
+                                              {"stochastic", SketchRounding::kStochastic},
+                                              {"dither", SketchRounding::kDither}};
+  return words;
+}
+
+const Words<ReducePrecision>& words_of(ReducePrecision) {
+  static const Words<ReducePrecision> words = {{"fp32", ReducePrecision::kFp32}, {"fp16", ReducePrecision::kFp16}};
+  return words;
+}
+
+const Words<ScalingChoice>& words_of(ScalingChoice) {
+  static const Words<ScalingChoice> words = {{"auto", ScalingChoice::kAuto}, {"none", ScalingChoice::kNone}};
+  return words;
+}
+
+const Words<SolveMethod>& words_of(SolveMethod) {
+  static const Words<SolveMethod> words = {{"sketch-solve", SolveMethod::kSketchSolve},
+                                           {"refine", SolveMethod::kRefine}};
+  return words;
+}
+
+const Words<BackendChoice>& words_of(BackendChoice) {
+  static const Words<BackendChoice> words = {
+      {"auto", BackendChoice::kAuto}, {"cuda", BackendChoice::kCuda}, {"host", BackendChoice::kHost}};
+  return words;
+}
+
+const Words<ReduceChoice>& words_of(ReduceChoice) {
+  static const Words<ReduceChoice> words = {{"nccl", ReduceChoice::kNccl}, {"mpi", ReduceChoice::kMpi}};
+  return words;
+}
+
+const Words<KernelChoice>& words_of(KernelChoice) {
+  static const Words<KernelChoice> words = {{"auto", KernelChoice::kAuto},
+                                            {"strip", KernelChoice::kStrip},
+                                            {"scatter", KernelChoice::kScatter},
+                                            {"flash", KernelChoice::kFlash}};
+  return words;
+}
+
+const Words<BenchFamily>& words_of(BenchFamily) {
+  static const Words<BenchFamily> words = {{"sparsestack", BenchFamily::kSparseStack},
+                                           {"blockperm", BenchFamily::kBlockPerm},
+                                           {"flashblockrow", BenchFamily::kFlashBlockRow}};
+  return words;
+}
+
+const Words<BenchKernel>& words_of(BenchKernel) {
+  static const Words<BenchKernel> words = {{"auto", BenchKernel::kAuto},       {"strip", BenchKernel::kStrip},
+                                           {"scatter", BenchKernel::kScatter}, {"flash", BenchKernel::kFlash},
+                                           {"spmm", BenchKernel::kSpmm},       {"gaussian", BenchKernel::kGaussian}};
+  return words;
+}
+
+const Words<HeadRows>& words_of(HeadRows) {
+  static const Words<HeadRows> words = {{"first", HeadRows::kFirst}, {"random", HeadRows::kRandom}};
+  return words;
+}
+
+}  // namespace tallsketch

@@ -1,0 +1,54 @@
+// What a user chooses between, and the words for it: on the command line, in the log, in reports and in benchmarks.
+// One list of words each. Plain data; used by options and by whatever prints a choice.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "kernels/sketch_spec.h"
+
+namespace tallsketch {
+
+enum class BackendChoice { kAuto, kCuda, kHost };
+enum class ReduceChoice { kNccl, kMpi };
+enum class ScalingChoice { kAuto, kNone };
+enum class SolveMethod { kSketchSolve, kRefine };
+enum class ReducePrecision { kFp32, kFp16 };
+enum class KernelChoice { kAuto, kStrip, kScatter, kFlash };
+
+/// What `bench sketch` times: the sketches and kernels of `solve`, and baselines that only it has.
+enum class BenchFamily { kSparseStack, kBlockPerm, kFlashBlockRow };
+enum class BenchKernel { kAuto, kStrip, kScatter, kFlash, kSpmm, kGaussian };
+
+/// Studies: which rows of an orthonormal basis are near coordinate vectors, the first n or n drawn at random.
+enum class HeadRows { kFirst, kRandom };
+
+template <class E>
+using Words = std::vector<std::pair<const char*, E>>;
+
+/// The words of E; the argument only says which enumeration.
+const Words<SketchFamily>& words_of(SketchFamily);
+const Words<SketchHash>& words_of(SketchHash);
+const Words<InputBlocks>& words_of(InputBlocks);
+const Words<SketchPrecision>& words_of(SketchPrecision);
+const Words<SketchRounding>& words_of(SketchRounding);
+const Words<ReducePrecision>& words_of(ReducePrecision);
+const Words<ScalingChoice>& words_of(ScalingChoice);
+const Words<SolveMethod>& words_of(SolveMethod);
+const Words<BackendChoice>& words_of(BackendChoice);
+const Words<ReduceChoice>& words_of(ReduceChoice);
+const Words<KernelChoice>& words_of(KernelChoice);
+const Words<BenchFamily>& words_of(BenchFamily);
+const Words<BenchKernel>& words_of(BenchKernel);
+const Words<HeadRows>& words_of(HeadRows);
+
+/// "permuted"
+template <class E>
+auto to_word(E value) -> decltype(words_of(value).front().first) {
+  for (const auto& [word, meaning] : words_of(value)) {
+    if (meaning == value) return word;
+  }
+  return "";
+}
+
+}  // namespace tallsketch

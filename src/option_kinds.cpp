@@ -1,0 +1,83 @@
+#include "src/option_kinds.h"
+
+#include <charconv>
+#include <cmath>
+
+namespace tallsketch {
+
+// CLI11 alone would take "-1" for 2^64 - 1, and what is too large for the largest.
+std::string check_seed(const std::string& text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc() && end == text.data() + text.size()) return "";
+  return "'" + text + "' is no whole number of 0 to 2^64 - 1";
+}
+
+CLI::Validator size_value() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        const std::string given = text;
+        const std::string problem =
+            "'" + given + "' is no size: a number of 0 to 2^63 - 1, and k, M, G, KiB, MiB or GiB";
+        std::int64_t bytes = 0;
+        if (given.empty() || given[0] < '0' || given[0] > '9' || !CLI::AsSizeValue(true)(text).empty()) return problem;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+        return error == std::errc() && end == text.data() + text.size() ? "" : problem;
+      },
+      "");
+}
+
+// CLI::Range lets NaN through.
+std::string check_finite(const std::string& text) {
+  char* end = nullptr;
+  return std::isfinite(std::strtod(text.c_str(), &end)) ? "" : "'" + text + "' is not a finite number";
+}
+
+std::string check_begins_with_digit(const std::string& text) {
+  return !text.empty() && text[0] >= '0' && text[0] <= '9' ? "" : "'" + text + "' does not begin with a number";
+}
+
+std::string check_ratio(const std::string& text) {
+  std::size_t used = 0;
+  double value = 0;
+  try {
+    value = std::stod(text, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  const bool good = used == text.size() && std::isfinite(value) && value > 1 && value <= 1e6;
+  return good ? "" : "'" + text + "' is no number above 1 (at most 1e6)";
+}
+
+std::string check_oversample(const std::string& text) {
+  return text == "auto" || check_ratio(text).empty()
+             ? ""
+             : "'" + text + "' is neither auto nor a number above 1 (at most 1e6)";
+}
+
+std::string check_tolerance(const std::string& text) {
+  if (text == "auto") return "";
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  const bool good = end == text.c_str() + text.size() && value > 0 && value < 1;
+  return good ? "" : "'" + text + "' is neither auto nor a number above 0 and below 1";
+}
+
+void add_block_options(CLI::App& app, std::optional<int>& block_nnz, std::optional<std::int64_t>& block_rows) {
+  app.add_option("--block-nnz", block_nnz, "blockperm: nonzeros of S in each of those blocks (default: 2)")
+      ->check(CLI::Range(1, kMaxZeta));
+  app.add_option("--block-rows", block_rows, "blockperm: sketch rows of a block (default: 128)")
+      ->check(CLI::Range(std::int64_t{1}, kMaxDealRows));
+}
+
+void add_scaling_option(CLI::App& app, ScalingChoice& scaling) {
+  add_choice(
+      app, "--scaling", scaling,
+      "column scaling by powers of two: before an fp16 sketch and, in solve, where data leave the sketch's range");
+}
+
+void add_backend_choice(CLI::App& app, RunOptions& options) {
+  add_choice(app, "--backend", options.backend, "where to compute; auto: cuda where every rank sees a GPU");
+}
+
+}  // namespace tallsketch
