@@ -40,7 +40,7 @@ void normal_begin(const double* x, NormalWorkspace workspace);
 /// Error, to first order in u = 2^-53, for any m: a residual is within (n / 4 + 8) u (|b| + |A| |x|) of the exact one;
 ///   the sums are within 260 u of those of the residuals as computed, relative to the sums of magnitudes
 /// Cost: one pass over a. In read-only passes over it, n = 64 ... 1024 on Zen 4 (docs/performance.md): FP32 and FP64 1.4
-///   to 2.1 at r = 1, 1.9 to 3.1 at r = 4; 16 bits, widened into a tile first, 6 and 9 to 10
+///   to 2.2 at r = 1, 1.8 to 3.2 at r = 4; where rows go through a tile first: n no multiple of 8 3 to 5, 16 bits 6 to 10
 void normal_add(const SlabView& a, const SlabView& b, NormalWorkspace workspace);
 
 /// Writes the sums of everything added, and ends the pass.
