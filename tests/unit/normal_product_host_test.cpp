@@ -6,11 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <vector>
 
 #include "tests/support/catch.h"
 #include "tests/support/exact_data.h"
+#include "tests/support/guarded_workspace.h"
 
 namespace {
 
@@ -146,33 +146,12 @@ Sums<Real> reference(const Problem& p) {
   return sums;
 }
 
-/// Memory for a running pass: 64-byte aligned, full of NaN, with a guard behind it.
-class Workspace {
- public:
-  Workspace(std::int64_t n, std::int64_t r, int threads)
-      : bytes_(host::normal_workspace_bytes(n, r, threads)),
-        storage_(static_cast<std::size_t>(bytes_ + kGuard + 64), std::byte{0xff}) {
-    void* start = storage_.data();
-    std::size_t space = storage_.size();
-    start_ = static_cast<std::byte*>(std::align(64, static_cast<std::size_t>(bytes_ + kGuard), start, space));
-    handle = {start_, bytes_, n, r, threads};
-  }
-  bool guard_is_whole() const {
-    return std::all_of(start_ + bytes_, start_ + bytes_ + kGuard, [](std::byte b) { return b == std::byte{0xff}; });
-  }
-  host::NormalWorkspace handle;
-
- private:
-  static constexpr std::int64_t kGuard = 4096;
-  std::int64_t bytes_;
-  std::vector<std::byte> storage_;
-  std::byte* start_ = nullptr;
-};
+using Workspace = GuardedWorkspace<host::NormalWorkspace>;
 
 /// The pass in chunks. Checks on the way that nothing behind the workspace and the outputs was written.
 Sums<double> host_pass(const Problem& p, std::int64_t chunk_rows = kAllRows, int threads = 2) {
   constexpr double kUntouched = -12345.5;
-  Workspace workspace(p.n, p.r, threads);
+  Workspace workspace(host::normal_workspace_bytes(p.n, p.r, threads), p.n, p.r, threads);
   host::normal_begin(p.x.data(), workspace.handle);
   for (std::int64_t k = 0; k < p.m; k += std::min(chunk_rows, p.m)) {
     const std::int64_t rows = std::min(chunk_rows, p.m - k);
@@ -240,7 +219,7 @@ TEST_CASE("a pitch beyond the columns is skipped, in both matrices") {
 TEST_CASE("without a b the gradient is -A^T A x") {
   Problem p = make_exact_problem(ElementType::kFloat32, 700, 40, 5);
   std::fill(p.b.begin(), p.b.end(), 0.0);
-  Workspace workspace(p.n, p.r, 2);
+  Workspace workspace(host::normal_workspace_bytes(p.n, p.r, 2), p.n, p.r, 2);
   host::normal_begin(p.x.data(), workspace.handle);
   for (const std::int64_t begin : {0, 300}) {
     const std::int64_t rows = begin == 0 ? 300 : 400;
@@ -254,7 +233,7 @@ TEST_CASE("without a b the gradient is -A^T A x") {
 
 TEST_CASE("no rows give zeros, and a workspace may begin again") {
   const Problem p = make_exact_problem(ElementType::kFloat64, 600, 33, 2);
-  Workspace workspace(p.n, p.r, 2);
+  Workspace workspace(host::normal_workspace_bytes(p.n, p.r, 2), p.n, p.r, 2);
   Sums<double> sums{std::vector<double>(66, 1.0), std::vector<double>(2, 1.0)};
   for (int pass = 0; pass < 2; ++pass) {
     host::normal_begin(p.x.data(), workspace.handle);

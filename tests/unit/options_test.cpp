@@ -1,24 +1,14 @@
 // Names of datasets, and the words of the options. The command line as a whole: tests/cli.
-#include <CLI/CLI.hpp>
-
 #include "src/options.h"
 #include "tests/support/catch.h"
+#include "tests/support/parsed_options.h"
 
 using namespace tallsketch;
 
 namespace {
 
-/// Parses "solve" options; the message of what CLI11 throws, "" if it accepts them.
 std::string parse(SolveOptions& options, std::vector<std::string> arguments) {
-  CLI::App app;
-  add_solve_options(app, options);
-  std::reverse(arguments.begin(), arguments.end());
-  try {
-    app.parse(arguments);
-  } catch (const CLI::ParseError& e) {
-    return e.what();
-  }
-  return "";
+  return parse(add_solve_options, options, std::move(arguments));
 }
 
 }  // namespace

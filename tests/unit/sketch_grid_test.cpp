@@ -3,10 +3,9 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "src/sketch_grid.h"
 #include "tests/support/catch.h"
+#include "tests/support/parsed_options.h"
 
 using namespace tallsketch;
 
@@ -28,17 +27,8 @@ bool is_skipped(const Grid& grid, const std::string& words) {
                      [&](const std::string& line) { return line.find(words) != std::string::npos; });
 }
 
-/// Parses "bench sketch" options; the message of what CLI11 throws, "" if it accepts them.
 std::string parse(BenchSketchOptions& options, std::vector<std::string> arguments) {
-  CLI::App app;
-  add_bench_sketch_options(app, options);
-  std::reverse(arguments.begin(), arguments.end());
-  try {
-    app.parse(arguments);
-  } catch (const CLI::ParseError& e) {
-    return e.what();
-  }
-  return "";
+  return parse(add_bench_sketch_options, options, std::move(arguments));
 }
 
 }  // namespace

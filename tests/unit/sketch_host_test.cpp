@@ -9,12 +9,12 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <memory>
 #include <vector>
 
 #include "kernels/sketch_rule.h"
 #include "tests/support/catch.h"
 #include "tests/support/exact_data.h"
+#include "tests/support/guarded_workspace.h"
 #include "tests/support/oracle.h"
 #include "tests/support/specs.h"
 
@@ -83,28 +83,7 @@ Problem<T> make_real_problem(std::int64_t first_row, std::int64_t m, std::int64_
   return p;
 }
 
-/// Memory for a running sketch: 64-byte aligned, full of NaN, with a guard behind it.
-class Workspace {
- public:
-  Workspace(const SketchSpec& spec, std::int64_t n, std::int64_t r, int threads)
-      : bytes_(host::sketch_workspace_bytes(spec, n, r, threads)),
-        storage_(static_cast<std::size_t>(bytes_ + kGuard + 64), std::byte{0xff}) {
-    void* start = storage_.data();
-    std::size_t space = storage_.size();
-    start_ = static_cast<std::byte*>(std::align(64, static_cast<std::size_t>(bytes_ + kGuard), start, space));
-    handle = {start_, bytes_, n, r, threads};
-  }
-  bool guard_is_whole() const {
-    return std::all_of(start_ + bytes_, start_ + bytes_ + kGuard, [](std::byte b) { return b == std::byte{0xff}; });
-  }
-  host::SketchWorkspace handle;
-
- private:
-  static constexpr std::int64_t kGuard = 4096;
-  std::int64_t bytes_;
-  std::vector<std::byte> storage_;
-  std::byte* start_ = nullptr;
-};
+using Workspace = GuardedWorkspace<host::SketchWorkspace>;
 
 /// The host sketch of a problem in chunks. result  (d, n + r) row-major, without padding
 /// Sum is the type of the accumulators: double with an FP64 spec.
@@ -112,7 +91,7 @@ class Workspace {
 template <class Sum = float, class T>
 std::vector<Sum> host_sketch(const SketchSpec& spec, const Problem<T>& p, std::int64_t chunk_rows = kAllRows,
                              int threads = 2) {
-  Workspace workspace(spec, p.n, p.r, threads);
+  Workspace workspace(host::sketch_workspace_bytes(spec, p.n, p.r, threads), p.n, p.r, threads);
   host::sketch_begin(spec, p.n, p.r, workspace.handle);
   for (std::int64_t k = 0; k < p.m; k += std::min(chunk_rows, p.m)) {
     const std::int64_t rows = std::min(chunk_rows, p.m - k);
@@ -216,7 +195,7 @@ TEST_CASE("chunks of 1, 7, 1000 and all rows, from any first row, give the same 
 TEST_CASE("chunks may come in any order, and several sketches add up to that of all rows") {
   const SketchSpec spec = make_spec(SketchHash::kPermuted, 128, 4);
   const Problem<float> p = make_exact_problem<float>(300, 2000, 64, 1);
-  Workspace workspace(spec, p.n, p.r, 2);
+  Workspace workspace(host::sketch_workspace_bytes(spec, p.n, p.r, 2), p.n, p.r, 2);
   host::sketch_begin(spec, p.n, p.r, workspace.handle);
   for (const std::int64_t begin : {1500, 0, 1000, 500}) {
     host::sketch_add(spec, p.view_a(begin, 500), p.view_b(begin, 500), workspace.handle);
@@ -451,7 +430,7 @@ TEST_CASE("a and b may have different element types") {
   const SketchSpec spec = make_spec(SketchHash::kPermuted, 128, 4);
   const Problem<float> single = make_exact_problem<float>(0, 900, 64, 2);
   const Problem<double> wide = make_exact_problem<double>(0, 900, 64, 2);
-  Workspace workspace(spec, 64, 2, 2);
+  Workspace workspace(host::sketch_workspace_bytes(spec, 64, 2, 2), 64, 2, 2);
   host::sketch_begin(spec, 64, 2, workspace.handle);
   host::sketch_add(spec, single.view_a(0, 900), wide.view_b(0, 900), workspace.handle);
   std::vector<float> out(static_cast<std::size_t>(spec.d * 66));
@@ -488,7 +467,7 @@ TEST_CASE("zero rows give a sketch of zeros, and add nothing to one of some rows
     CHECK(std::all_of(zeros.begin(), zeros.end(), [](float x) { return x == 0.0F; }));
 
     const Problem<float> p = make_exact_problem<float>(10, 600, 37, 1);
-    Workspace workspace(spec, 37, 1, 2);
+    Workspace workspace(host::sketch_workspace_bytes(spec, 37, 1, 2), 37, 1, 2);
     host::sketch_begin(spec, 37, 1, workspace.handle);
     const SlabView empty_a{nullptr, 0, 37, 37, ElementType::kFloat32, 10};
     const SlabView empty_b{nullptr, 0, 1, 1, ElementType::kFloat32, 10};
@@ -505,7 +484,7 @@ TEST_CASE("a workspace serves again after another begin") {
   const SketchSpec spec = make_spec(SketchHash::kPermuted, 64, 4);
   const Problem<float> first = make_exact_problem<float>(0, 600, 37, 1);
   const Problem<float> second = make_exact_problem<float>(5000, 900, 37, 1);
-  Workspace workspace(spec, 37, 1, 2);
+  Workspace workspace(host::sketch_workspace_bytes(spec, 37, 1, 2), 37, 1, 2);
   for (const Problem<float>* p : {&first, &second}) {
     host::sketch_begin(spec, 37, 1, workspace.handle);
     host::sketch_add(spec, p->view_a(0, p->m), p->view_b(0, p->m), workspace.handle);
