@@ -29,7 +29,7 @@ int run_inspect(const InspectOptions& options, const Communicator& comm) {
   PlanLimits limits;
   comm.together([&] {
     spec = make_sketch_spec(shape, options.sketch);
-    limits = backend->plan_limits(spec, shape, false);
+    limits = backend->plan_limits({.spec = spec, .shape = shape});
   });
   limits.memory_bytes = comm.min(limits.memory_bytes);
   limits.chunk_rows = static_cast<std::int64_t>(options.run.chunk_rows);

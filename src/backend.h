@@ -4,11 +4,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "kernels/check_rows.h"
 #include "kernels/rounded_half.h"
 #include "kernels/sketch_spec.h"
+#include "src/cost_model.h"
 #include "src/phase_timer.h"
 #include "src/plan.h"
 #include "src/refine.h"
@@ -25,7 +28,7 @@ class Communicator;
 struct ChunkBuffer {
   void* a = nullptr;    // (rows, n) row-major, the stored element type
   double* b = nullptr;  // (rows, r) row-major
-  RowRange rows;        // filled by the caller
+  RowRange rows;
 };
 
 /// What a backend is told before the first row.
@@ -37,6 +40,21 @@ struct SketchJob {
   ScalingChoice scaling = ScalingChoice::kAuto;
   ReducePrecision reduce = ReducePrecision::kFp32;
   bool refine = false;  // passes over the same rows will follow
+  Compression compression = Compression::kSketch;
+  bool kept = false;  // the rows that the last job kept are this one's: nothing is uploaded
+
+  /// The number format whose range the data must fit.
+  SketchPrecision accumulates() const {
+    return compression == Compression::kGram ? SketchPrecision::kFp64 : spec.precision;
+  }
+};
+
+/// How the reduced problem becomes triangular.
+struct FactorChoice {
+  FactorMethod method = FactorMethod::kQr;
+  CheckRows unused;  // rows of the sketch that are left out
+  double ridge = 0;  // lambda: the rows sqrt(lambda) I are appended to A, zeros to b; to a scaled A as it asks for
+  std::vector<int> exponents;  // column j of [A | b] was multiplied by 2^exponents[j]; empty: by 1
 };
 
 class Backend {
@@ -45,30 +63,42 @@ class Backend {
   virtual const char* name() const = 0;         // "host", "cuda"
   virtual std::string device() const = 0;       // for the log: "2 threads", "NVIDIA H200 #0"
   virtual std::string device_uuid() const = 0;  // empty on the host
-  /// What the plan has to know of this rank: free memory, buffers, padding, scratch. chunk_rows is the caller's. Gives up
-  /// an earlier job, whose memory counts as free.
-  /// refine  rows that fit will be kept for the passes that follow
-  virtual PlanLimits plan_limits(const SketchSpec& spec, const ProblemShape& shape, bool refine) = 0;
+  /// What the plan has to know of this rank: free memory, buffers, padding, scratch. Gives up an earlier job, but for
+  /// its rows with job.kept; their memory and all else counts as free.
+  /// job  its plan and rows are not known yet
+  virtual PlanLimits plan_limits(const SketchJob& job) = 0;
+  /// What the steps of a refined solve take on this rank, for the choice between them.
+  /// kept  whether its rows stay in memory
+  virtual SolveCosts solve_costs(const ProblemShape& shape, std::int64_t rows, bool kept) const = 0;
 
-  /// Allocates for the job and clears the sketch; gives up an earlier job and its memory. Errors: kMemory.
+  /// Allocates for the job and clears the sketch; gives up an earlier job and its memory, but for its rows with job.kept.
+  /// Errors: kMemory.
   virtual void begin(const SketchJob& job) = 0;
-  /// A buffer of plan.chunk_rows rows that the caller may fill now; waits until it is free.
-  virtual ChunkBuffer& next_buffer() = 0;
+  /// A buffer for these rows, at most plan.chunk_rows, that the caller fills now; waits until it is free.
+  virtual ChunkBuffer& next_buffer(RowRange rows) = 0;
   /// Takes over the rows of a filled buffer; every row of the rank exactly once, in any order.
   virtual void upload(const ChunkBuffer& chunk) = 0;
+  /// With job.kept, instead of uploads: takes all kept rows.
+  virtual void take_kept() {}
   /// Collective: what the local sketch has to know of the other ranks' rows (fp16: the column scales). Often nothing.
   virtual void exchange() {}
   /// All rows are uploaded: the local sketch is complete when this returns.
   virtual void sketch() = 0;
-  /// Collective: sums the sketches of all ranks, in job.reduce; every rank then holds S [A | b], unscaled.
+  /// Collective: sums the sketches of all ranks, in job.reduce (Gram matrices: FP64); every rank then holds S [A | b],
+  /// unscaled.
   virtual void reduce() = 0;
   /// Contributions of this rank's rows that a 16-bit sketch could not take; none elsewhere. After sketch().
   virtual RoundingLosses losses() { return {}; }
   /// What the reduced sketch says of the range of the data. Local.
   virtual SketchRange sketch_range() = 0;
-  /// QR of the sketch in its own precision, columns scaled by powers of two. Called on rank 0 alone.
-  virtual TriangularFactor factor() = 0;
-  /// Whether the rows of the job are still there as they were stored, so that refinement need not read the source again.
+  /// The triangle of the reduced problem, columns scaled by powers of two: by Householder QR of the sketch in its own
+  /// precision, or by Cholesky of the sketch's FP64 Gram matrix; of a Gram job always by Cholesky. Rank 0 alone.
+  /// Returns nothing where Cholesky meets a pivot that is not positive
+  virtual std::optional<TriangularFactor> factor(const FactorChoice& choice) = 0;
+  /// S (b - A x), of the reduced sketch and with its 1 / sqrt(zeta): (d, r) row-major FP64. Rank 0 alone.
+  /// x  (n, r) row-major, finite
+  virtual std::vector<double> sketch_residual(const std::vector<double>& x) = 0;
+  /// Whether the rows of the job are still there as they were uploaded, so that nobody need read the source again.
   virtual bool keeps_rows() const { return false; }
   /// Starts a refinement pass: A^T (b - A x) and ||b - A x||^2 of this rank's rows; b counts as 0 without with_b.
   /// x  (n, r) row-major

@@ -6,16 +6,6 @@
 
 namespace tallsketch {
 
-namespace {
-
-/// The largest power of sqrt(2) that is not above value.
-double half_octave_below(double value) {
-  const double power = std::exp2(std::floor(2 * std::log2(value)) / 2);
-  return power <= value ? power : power / std::sqrt(2.0);  // where log2 rounded up
-}
-
-}  // namespace
-
 double norm_of(const std::vector<double>& v) {
   double largest = 0;
   for (const double value : v) {
@@ -32,8 +22,6 @@ double norm_of(const std::vector<double>& v) {
   return std::ldexp(std::sqrt(squares), exponent);
 }
 
-BackwardErrorCertificate::BackwardErrorCertificate(const UpperTriangle& r) : r_(r), frobenius_(r.frobenius_norm()) {}
-
 BackwardErrorCertificate::Weights BackwardErrorCertificate::weights(const NormalResidual& of) const {
   const double scale = std::hypot(of.solution_norm, of.rhs_norm / frobenius_);
   return {scale, of.residual_norm / scale};
@@ -46,23 +34,10 @@ double BackwardErrorCertificate::bound(const NormalResidual& of, double precondi
   return preconditioned_norm / std::hypot(1.0, omega * preconditioned_norm / gradient_norm) / (scale * frobenius_);
 }
 
-double BackwardErrorCertificate::estimate(const NormalResidual& of) {
+double BackwardErrorCertificate::estimate(const NormalResidual& of) const {
   if (norm_of(of.gradient) == 0) return 0;
   const auto [scale, omega] = weights(of);
-  std::vector<double> v = of.gradient;
-  triangle_for(omega).solve_transposed(v);
-  return norm_of(v) / (scale * frobenius_);
-}
-
-const UpperTriangle& BackwardErrorCertificate::triangle_for(double omega) {
-  // A shift below the rounding of R changes nothing.
-  if (!(omega > std::numeric_limits<double>::epsilon() * frobenius_)) return r_;
-  const double shift = half_octave_below(omega);
-  if (!shifted_ || shift != shift_) {
-    shifted_ = r_.shifted(shift);
-    shift_ = shift;
-  }
-  return *shifted_;
+  return preconditioner_.damped_norm(of.gradient, omega) / (scale * frobenius_);
 }
 
 }  // namespace tallsketch

@@ -2,11 +2,9 @@
 // The problem is the column-scaled one, min ||A D y - b||; R is the triangle of its sketch, so that A D is about Q R.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <vector>
 
-#include "src/upper_triangle.h"
+#include "src/preconditioner.h"
 
 namespace tallsketch {
 
@@ -24,27 +22,27 @@ struct NormalResidual {
 ///   scale = sqrt(||y||^2 + ||b||^2 / ||R||_F^2),  omega = ||r|| / scale,
 ///   eta   = || (R^T R + omega^2 I)^(-1/2) g || / (scale ||R||_F),  g = (A D)^T r
 ///
-/// The norm is that of R_omega^-T g, where R_omega is the triangle of [R; omega I]: one QR for each omega, no SVD. omega is
-/// rounded down to half an octave, so that few are needed; that raises the estimate by sqrt(2) at most.
+/// The norm comes from the preconditioner: of a triangle it is that of R_omega^-T g, where R_omega is the triangle of
+/// [R; omega I]: one QR for each omega, no SVD.
 /// Limits  with the exact R of A D the estimate lies within a factor sqrt(2) of the optimal backward error (Hallman 2020);
 ///         a sketch that keeps lengths within 1 +- e adds a factor within (1 + e) / (1 - e). An R in FP32 holds no
 ///         singular value below about 1e-6 of the largest: no certificate there.
 /// Source  Karlson, Walden, BIT 37 (1997); sketched: Epperly, Meier, Nakatsukasa, arXiv 2406.03468
 class BackwardErrorCertificate {
  public:
-  /// r  kept by reference; invertible
-  explicit BackwardErrorCertificate(const UpperTriangle& r);
+  /// preconditioner  kept by reference
+  explicit BackwardErrorCertificate(const Preconditioner& preconditioner)
+      : preconditioner_(preconditioner), frobenius_(preconditioner.frobenius_norm()) {}
 
   /// The estimate. 0 for g = 0.
-  /// Cost  n^2 operations; 2 n^3 / 3 when omega has moved since the last call
-  double estimate(const NormalResidual& of);
+  double estimate(const NormalResidual& of) const;
 
   /// An upper bound of the estimate (without its rounding of omega) that needs no QR, from s = R^-T g:
   ///   eta <= 1 / sqrt(1 / ||s||^2 + omega^2 / ||g||^2) / (scale ||R||_F)
   /// Jensen's inequality: eta^2 is ||s||^2 times a mean of t / (t + omega^2), concave in the eigenvalues t of R^T R, whose
   /// mean under the same weights is ||g||^2 / ||s||^2. Exact for omega = 0; within a pass of the estimate in practice
   /// (docs/decisions/0016).
-  /// preconditioned_norm  ||R^-T g||
+  /// preconditioned_norm  ||N^T g||, s for short
   double bound(const NormalResidual& of, double preconditioned_norm) const;
 
  private:
@@ -52,12 +50,9 @@ class BackwardErrorCertificate {
     double scale, omega;
   };
   Weights weights(const NormalResidual& of) const;
-  const UpperTriangle& triangle_for(double omega);  // R_omega
 
-  const UpperTriangle& r_;
+  const Preconditioner& preconditioner_;
   double frobenius_;
-  double shift_ = 0;  // of shifted_
-  std::optional<UpperTriangle> shifted_;
 };
 
 /// Euclidean norm without harmful overflow or underflow.

@@ -46,8 +46,28 @@ const Words<ScalingChoice>& words_of(ScalingChoice) {
 }
 
 const Words<SolveMethod>& words_of(SolveMethod) {
-  static const Words<SolveMethod> words = {{"sketch-solve", SolveMethod::kSketchSolve},
-                                           {"refine", SolveMethod::kRefine}};
+  static const Words<SolveMethod> words = {{"refine", SolveMethod::kRefine},
+                                           {"sketch-solve", SolveMethod::kSketchSolve}};
+  return words;
+}
+
+const Words<PreconditionerChoice>& words_of(PreconditionerChoice) {
+  static const Words<PreconditionerChoice> words = {{"auto", PreconditionerChoice::kAuto},
+                                                    {"sketch", PreconditionerChoice::kSketch},
+                                                    {"gram", PreconditionerChoice::kGram}};
+  return words;
+}
+
+const Words<ReducedSolverChoice>& words_of(ReducedSolverChoice) {
+  static const Words<ReducedSolverChoice> words = {{"auto", ReducedSolverChoice::kAuto},
+                                                   {"qr", ReducedSolverChoice::kQr},
+                                                   {"cholesky", ReducedSolverChoice::kCholesky},
+                                                   {"svd", ReducedSolverChoice::kSvd}};
+  return words;
+}
+
+const Words<RankPolicy>& words_of(RankPolicy) {
+  static const Words<RankPolicy> words = {{"error", RankPolicy::kError}, {"min-norm", RankPolicy::kMinNorm}};
   return words;
 }
 

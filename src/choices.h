@@ -12,8 +12,11 @@ namespace tallsketch {
 enum class BackendChoice { kAuto, kCuda, kHost };
 enum class ReduceChoice { kNccl, kMpi };
 enum class ScalingChoice { kAuto, kNone };
-enum class SolveMethod { kSketchSolve, kRefine };
+enum class SolveMethod { kRefine, kSketchSolve };
 enum class ReducePrecision { kFp32, kFp16 };
+enum class PreconditionerChoice { kAuto, kSketch, kGram };
+enum class ReducedSolverChoice { kAuto, kQr, kCholesky, kSvd };
+enum class RankPolicy { kError, kMinNorm };
 enum class KernelChoice { kAuto, kStrip, kScatter, kFlash };
 
 /// What `bench sketch` times: the sketches and kernels of `solve`, and baselines that only it has.
@@ -35,6 +38,9 @@ const Words<SketchRounding>& words_of(SketchRounding);
 const Words<ReducePrecision>& words_of(ReducePrecision);
 const Words<ScalingChoice>& words_of(ScalingChoice);
 const Words<SolveMethod>& words_of(SolveMethod);
+const Words<PreconditionerChoice>& words_of(PreconditionerChoice);
+const Words<ReducedSolverChoice>& words_of(ReducedSolverChoice);
+const Words<RankPolicy>& words_of(RankPolicy);
 const Words<BackendChoice>& words_of(BackendChoice);
 const Words<ReduceChoice>& words_of(ReduceChoice);
 const Words<KernelChoice>& words_of(KernelChoice);

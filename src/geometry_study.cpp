@@ -19,7 +19,7 @@ std::vector<double> sketch_by(Backend& backend, const SketchSpec& spec, ScalingC
                               RowSource& basis, const Communicator& comm) {
   const ProblemShape& shape = basis.shape();
   PlanLimits limits;
-  comm.together([&] { limits = backend.plan_limits(spec, shape, false); });
+  comm.together([&] { limits = backend.plan_limits({.spec = spec, .shape = shape}); });
   limits.chunk_rows = chunk_rows;
   limits.memory_bytes = comm.min(limits.memory_bytes);
   comm.together([&] {
@@ -27,8 +27,7 @@ std::vector<double> sketch_by(Backend& backend, const SketchSpec& spec, ScalingC
     const RowRange mine = plan.rank_rows[static_cast<std::size_t>(comm.rank())];
     backend.begin({spec, shape, plan, mine, scaling});
     for_each_chunk(mine, plan.chunk_rows, [&](RowRange rows) {
-      ChunkBuffer& chunk = backend.next_buffer();
-      chunk.rows = rows;
+      ChunkBuffer& chunk = backend.next_buffer(rows);
       basis.read(rows, chunk.a, chunk.b);
       backend.upload(chunk);
     });

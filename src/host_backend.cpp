@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <optional>
 #include <variant>
 
 #include <omp.h>
@@ -17,7 +18,10 @@
 #include "src/error.h"
 #include "src/half_reduce.h"
 #include "src/host_buffer.h"
-#include "src/reduced_solver.h"
+#include "src/host_gram.h"
+#include "src/host_solve_costs.h"
+#include "src/row_pass.h"
+#include "src/sketch_factor.h"
 
 namespace tallsketch {
 
@@ -35,67 +39,96 @@ class HostBackend final : public Backend {
   const char* name() const override { return "host"; }
   std::string device() const override { return fmt::format("{} thread{}", threads_, threads_ == 1 ? "" : "s"); }
   std::string device_uuid() const override { return ""; }
-  PlanLimits plan_limits(const SketchSpec& spec, const ProblemShape& shape, bool refine) override {
-    release();  // what an earlier job held is free for this one
+  PlanLimits plan_limits(const SketchJob& job) override {
+    release(job.kept);  // what an earlier job held is free for this one
     PlanLimits limits;
-    limits.memory_bytes =
-        memory_limit_ > 0 ? static_cast<std::int64_t>(memory_limit_) : free_host_memory() / comm_.node_size();
-    limits.scratch_bytes = [this, spec, shape, refine](std::int64_t) {
-      return host::sketch_workspace_bytes(spec, shape.n, shape.r, threads_) +
+    limits.memory_bytes = memory_limit_ > 0 ? static_cast<std::int64_t>(memory_limit_)
+                                            : free_host_memory() / comm_.node_size() + slab_a_.bytes() + slab_b_.bytes();
+    limits.kept_residency = Residency::kHost;
+    limits.kept_row_bytes = job.refine ? job.shape.row_bytes() : 0;
+    limits.chunk_row_bytes = job.shape.row_bytes();
+    limits.scratch_bytes = [this, spec = job.spec, shape = job.shape, refine = job.refine,
+                            compression = job.compression](std::int64_t) {
+      return (compression == Compression::kGram ? HostGram::bytes(shape.n, shape.r, threads_)
+                                                : host::sketch_workspace_bytes(spec, shape.n, shape.r, threads_)) +
              (refine ? host::normal_workspace_bytes(shape.n, shape.r, threads_) : 0);
     };
     return limits;
+  }
+
+  SolveCosts solve_costs(const ProblemShape& shape, std::int64_t rows, bool kept) const override {
+    return host_solve_costs(shape, rows, kept, threads_);
   }
 
   void begin(const SketchJob& job) override {
     require(!is_half(job.spec.precision), ErrorKind::kUsage,
             fmt::format("--precision {} runs on GPUs only, where it saves time; on the host backend use fp32",
                         to_word(job.spec.precision)));
-    release();
-    job_ = job;
-    const ProblemShape& shape = job.shape;
-    const std::int64_t rows = job.plan.chunk_rows;
-    a_ = HostBuffer(rows * shape.n * element_size(shape.a_type));
-    b_ = HostBuffer(rows * shape.r * element_size(ElementType::kFloat64));
     require(kernel_ == KernelChoice::kAuto, ErrorKind::kUsage,
             "--kernel chooses between GPU kernels; the host backend has one");
+    release(job.kept);
+    job_ = job;
+    const ProblemShape& shape = job.shape;
+    if (!job.kept) {
+      const std::int64_t rows = keeps_rows() ? job.rows.size() : job.plan.chunk_rows;
+      slab_a_ = HostBuffer(rows * shape.a_row_bytes());
+      slab_b_ = HostBuffer(rows * shape.r * element_size(ElementType::kFloat64));
+    }
+    if (is_gram()) {
+      gram_.emplace(shape.n, shape.r, threads_);
+      return;
+    }
     const std::int64_t scratch = host::sketch_workspace_bytes(job.spec, shape.n, shape.r, threads_);
     scratch_ = HostBuffer(scratch);
     workspace_ = {scratch_.data(), scratch, shape.n, shape.r, threads_};
-    const auto elements = static_cast<std::size_t>(job.spec.d * (shape.n + shape.r));
+    const auto elements = static_cast<std::size_t>(job.spec.d * cols());
     if (job.spec.precision == SketchPrecision::kFp64) {
       sketch_ = std::vector<double>(elements);
     } else {
       sketch_ = std::vector<float>(elements);
     }
     host::sketch_begin(job.spec, shape.n, shape.r, workspace_);
-    buffer_ = {a_.data(), reinterpret_cast<double*>(b_.data()), {}};
   }
 
-  ChunkBuffer& next_buffer() override { return buffer_; }
+  /// Kept rows are read into their place; others into the one buffer, which is free again when upload returns.
+  ChunkBuffer& next_buffer(RowRange rows) override {
+    buffer_ = buffer_of(rows, keeps_rows() ? rows.begin - job_.rows.begin : 0);
+    return buffer_;
+  }
 
   void upload(const ChunkBuffer& chunk) override {
     timer_.time(Phase::kSketch, [&] {
-      const ProblemShape& shape = job_.shape;
-      const std::int64_t rows = chunk.rows.size();
-      const SlabView a{chunk.a, rows, shape.n, shape.n, shape.a_type, chunk.rows.begin};
-      const SlabView b{chunk.b, rows, shape.r, shape.r, ElementType::kFloat64, chunk.rows.begin};
-      host::sketch_add(job_.spec, a, b, workspace_);
+      if (is_gram()) {
+        gram_->add(a_of(chunk), b_of(chunk));
+      } else {
+        host::sketch_add(job_.spec, a_of(chunk), b_of(chunk), workspace_);
+      }
     });
   }
 
+  void take_kept() override {
+    for_each_chunk(job_.rows, job_.plan.chunk_rows,
+                   [&](RowRange rows) { upload(buffer_of(rows, rows.begin - job_.rows.begin)); });
+  }
+
   void sketch() override {
-    const std::int64_t cols = job_.shape.n + job_.shape.r;
     const auto sum_up = [&]<class T>(std::vector<T>& sketch) {
-      host::sketch_end(job_.spec, workspace_, SketchView<T>{sketch.data(), job_.spec.d, cols, cols});
+      host::sketch_end(job_.spec, workspace_, SketchView<T>{sketch.data(), job_.spec.d, cols(), cols()});
     };
-    timer_.time(Phase::kSketch, [&] { std::visit(sum_up, sketch_); });
+    timer_.time(Phase::kSketch, [&] {
+      if (is_gram()) {
+        sketch_ = gram_->upper();
+        gram_.reset();
+      } else {
+        std::visit(sum_up, sketch_);
+      }
+    });
   }
 
   void reduce() override {
     const auto sum = [&](auto& sketch) { comm_.sum(sketch.data(), static_cast<std::int64_t>(sketch.size())); };
     timer_.time(Phase::kReduce, [&] {
-      if (job_.reduce == ReducePrecision::kFp16) {  // of FP32 sketches only
+      if (job_.reduce == ReducePrecision::kFp16 && !is_gram()) {  // of FP32 sketches only
         sum_in_halves(comm_, std::get<std::vector<float>>(sketch_), job_.spec.d, job_.shape.n, job_.shape.r);
       } else {
         std::visit(sum, sketch_);
@@ -106,16 +139,38 @@ class HostBackend final : public Backend {
   SketchRange sketch_range() override {
     const auto judge = [&](const auto& sketch) {
       const bool finite = std::all_of(sketch.begin(), sketch.end(), [](auto value) { return std::isfinite(value); });
-      return judge_range(column_maxima(sketch, job_.spec.d, job_.shape.n + job_.shape.r), finite, job_.spec.precision);
+      return judge_range(column_sizes(sketch), finite, job_.accumulates());
     };
     return std::visit(judge, sketch_);
   }
 
-  TriangularFactor factor() override {
-    const double scale = 1 / std::sqrt(double(job_.spec.zeta));
-    const auto qr = [&](const auto& s) { return qr_of_sketch(s, job_.spec.d, job_.shape.n, job_.shape.r, scale); };
-    return std::visit(qr, sketch_);
+  std::optional<TriangularFactor> factor(const FactorChoice& choice) override {
+    const ProblemShape& shape = job_.shape;
+    if (is_gram()) {
+      return cholesky_of_gram(std::get<std::vector<double>>(sketch_), shape.n, shape.r,
+                              {kUnitRoundoffOf<double>, 1, choice.ridge, choice.exponents});
+    }
+    const auto of_sketch = [&]<class T>(const std::vector<T>& sketch) -> std::optional<TriangularFactor> {
+      if (choice.method == FactorMethod::kCholesky) {
+        return cholesky_of_gram(gram_of(sketch, choice.unused), shape.n, shape.r,
+                                {kUnitRoundoffOf<T>, scale(), choice.ridge, choice.exponents});
+      }
+      TriangularFactor factor = qr_of_sketch(sketch, job_.spec.d, shape.n, shape.r, scale(), choice.unused);
+      add_ridge(choice.ridge, choice.exponents, factor);
+      return factor;
+    };
+    return std::visit(of_sketch, sketch_);
   }
+
+  std::vector<double> sketch_residual(const std::vector<double>& x) override {
+    return std::visit(
+        [&](const auto& sketch) {
+          return residual_of_sketch(sketch, job_.spec.d, job_.shape.n, job_.shape.r, scale(), x);
+        },
+        sketch_);
+  }
+
+  bool keeps_rows() const override { return job_.plan.residency == Residency::kHost; }
 
   void normal_begin(const std::vector<double>& x, bool with_b) override {
     const ProblemShape& shape = job_.shape;
@@ -127,11 +182,15 @@ class HostBackend final : public Backend {
   }
 
   void normal_add(const ChunkBuffer& chunk) override {
-    const ProblemShape& shape = job_.shape;
-    const std::int64_t rows = chunk.rows.size();
-    host::normal_add({chunk.a, rows, shape.n, shape.n, shape.a_type, chunk.rows.begin},
-                     {with_b_ ? chunk.b : nullptr, rows, shape.r, shape.r, ElementType::kFloat64, chunk.rows.begin},
-                     normal_workspace());
+    SlabView b = b_of(chunk);
+    if (!with_b_) b.data = nullptr;
+    host::normal_add(a_of(chunk), b, normal_workspace());
+  }
+
+  /// In the chunks of the first pass: the order of summation is that of rows that are not kept.
+  void normal_add_kept() override {
+    for_each_chunk(job_.rows, job_.plan.chunk_rows,
+                   [&](RowRange rows) { normal_add(buffer_of(rows, rows.begin - job_.rows.begin)); });
   }
 
   NormalSums normal_end() override {
@@ -161,13 +220,65 @@ class HostBackend final : public Backend {
 
  private:
   /// Gives the memory of the last job back, before that of the next is asked for.
-  void release() {
-    a_ = {};
-    b_ = {};
+  void release(bool but_for_rows) {
+    if (!but_for_rows) {
+      slab_a_ = {};
+      slab_b_ = {};
+    }
     scratch_ = {};
     normal_scratch_ = {};
+    gram_.reset();
     sketch_ = {};
   }
+
+  bool is_gram() const { return job_.compression == Compression::kGram; }
+  std::int64_t cols() const { return job_.shape.n + job_.shape.r; }
+  double scale() const { return 1 / std::sqrt(double(job_.spec.zeta)); }
+
+  /// Rows in the slab, or the one buffer, from its row `local` on.
+  ChunkBuffer buffer_of(RowRange rows, std::int64_t local) {
+    const ProblemShape& shape = job_.shape;
+    return {slab_a_.data() + local * shape.a_row_bytes(),
+            reinterpret_cast<double*>(slab_b_.data()) + local * shape.r, rows};
+  }
+  SlabView a_of(const ChunkBuffer& chunk) const {
+    return {chunk.a, chunk.rows.size(), job_.shape.n, job_.shape.n, job_.shape.a_type, chunk.rows.begin};
+  }
+  SlabView b_of(const ChunkBuffer& chunk) const {
+    return {chunk.b, chunk.rows.size(), job_.shape.r, job_.shape.r, ElementType::kFloat64, chunk.rows.begin};
+  }
+
+  /// What the range of a column is judged by: its largest element, or its norm.
+  template <class T>
+  std::vector<double> column_sizes(const std::vector<T>& sketch) const {
+    if (!is_gram()) return column_maxima(sketch, job_.spec.d, cols());
+    std::vector<double> norms;
+    for (std::int64_t j = 0; j < cols(); ++j) {
+      norms.push_back(std::sqrt(double{sketch[static_cast<std::size_t>(j * (cols() + 1))]}));
+    }
+    return norms;
+  }
+
+  /// The FP64 Gram matrix of the sketch, without its unused rows.
+  template <class T>
+  std::vector<double> gram_of(const std::vector<T>& sketch, const CheckRows& unused) const {
+    HostGram gram(job_.shape.n, job_.shape.r, threads_);
+    // The sketch of b in FP64, as HostGram takes it, and the runs of rows between unused ones.
+    std::vector<double> b;
+    for (std::int64_t begin = 0, end = 0; begin < job_.spec.d; begin = end + 1) {
+      for (end = begin; end < job_.spec.d && !unused.holds(end); ++end) {
+      }
+      b.clear();
+      for (std::int64_t i = begin; i < end; ++i) {
+        const T* const row = sketch.data() + i * cols() + job_.shape.n;
+        b.insert(b.end(), row, row + job_.shape.r);
+      }
+      gram.add({sketch.data() + begin * cols(), end - begin, job_.shape.n, cols(), kElementType<T>, begin},
+               {b.data(), end - begin, job_.shape.r, job_.shape.r, ElementType::kFloat64, begin});
+    }
+    return gram.upper();
+  }
+
   host::NormalWorkspace normal_workspace() {
     return {normal_scratch_.data(), normal_scratch_.bytes(), job_.shape.n, job_.shape.r, threads_};
   }
@@ -178,10 +289,13 @@ class HostBackend final : public Backend {
   std::uint64_t memory_limit_;
   KernelChoice kernel_;
   SketchJob job_;
-  HostBuffer a_, b_, scratch_, normal_scratch_;
+  HostBuffer slab_a_, slab_b_;  // the rows that are kept, or of one chunk
+  HostBuffer scratch_, normal_scratch_;
+  std::optional<HostGram> gram_;  // while rows are added
   bool with_b_ = true;  // of the refinement pass under way
   host::SketchWorkspace workspace_;
-  std::variant<std::vector<float>, std::vector<double>> sketch_;  // (d, n + r), as the spec's precision asks
+  // (d, n + r), as the spec's precision asks; or the upper triangle of the Gram matrix, (n + r, n + r) column-major
+  std::variant<std::vector<float>, std::vector<double>> sketch_;
   ChunkBuffer buffer_;
 };
 

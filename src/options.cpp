@@ -40,8 +40,8 @@ void add_sketch_options(CLI::App& app, SketchOptions& options) {
       app.add_option_function<std::string>(
              "--oversample",
              [&options](const std::string& text) { options.oversample = text == "auto" ? 0 : std::stod(text); },
-             "d = R n, rounded up to a multiple of 16 zeta, or of --block-rows; auto: 2, with --method refine 8 "
-             "(default: auto)")
+             "d = R n, rounded up to a multiple of 16 zeta, or of --block-rows; auto: 2 for sketch-solve, for refine "
+             "what the cost model expects to be fastest (default: auto)")
           ->type_name("auto|R")
           ->check(check_oversample);
   app.add_option("--sketch-rows", options.sketch_rows,
@@ -49,6 +49,11 @@ void add_sketch_options(CLI::App& app, SketchOptions& options) {
       ->check(CLI::Range(std::int64_t{1}, kMaxSketchRows))
       ->excludes(oversample)
       ->type_name("D");
+  app.add_option("--check-rows", options.check_rows,
+                 "further rows of the sketch, beyond d, that x is not made from and that measure its residual (default: 64 "
+                 "for sketch-solve, 0 for refine)")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{4096}))
+      ->type_name("C");
   app.add_option("--seed", options.seed, "seed of the sketch, 64 bits")->capture_default_str()->check(check_seed);
   add_choice(app, "--precision", options.precision,
              "number format in which the sketch of A is accumulated; fp16 and bf16 on GPUs only");
@@ -100,8 +105,8 @@ void add_solve_options(CLI::App& app, SolveOptions& options) {
   app.add_option("--report", options.report, "JSON report; - for standard output (progress then on standard error)")
       ->type_name("R.json");
   add_choice(app, "--method", options.method.method,
-             "sketch-solve: one pass over A, x from the sketch; refine: passes over A until the backward error of x "
-             "is certified");
+             "refine: passes over A until the backward error of x is certified; sketch-solve: one pass over A, x from "
+             "the sketch, with a residual some ten per cent above the least");
   app.add_option_function<std::string>(
          "--tol",
          [&options](const std::string& text) { options.method.tolerance = text == "auto" ? 0 : std::stod(text); },
@@ -112,6 +117,21 @@ void add_solve_options(CLI::App& app, SolveOptions& options) {
   app.add_option("--max-iters", options.method.max_passes, "refine: passes over A, at most")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));
+  app.add_option("--ridge", options.method.ridge, "LAMBDA: minimise ||A x - b||^2 + LAMBDA ||x||^2")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1e300))
+      ->check(check_finite)
+      ->type_name("LAMBDA");
+  app.add_flag("--standard-errors", options.method.standard_errors,
+               "refine: also writes /standard_errors, of the shape of x, as for independent errors of b of equal variance");
+  add_choice(app, "--rank-deficient", options.method.rank_policy,
+             "where columns of A depend on each other: error: code 5, columns named; min-norm: the x of least norm");
+  add_choice(app, "--preconditioner", options.method.preconditioner,
+             "refine: what the passes are preconditioned by, a sketch of A or its FP64 Gram matrix (normal equations; up "
+             "to condition 1e7, then the sketch); auto: what is expected to be faster");
+  add_choice(app, "--reduced-solver", options.method.reduced_solver,
+             "how the sketch is factored: QR in its own precision; Cholesky of its FP64 Gram matrix (up to condition 1e6, "
+             "then QR); svd: QR, then by singular values; auto: cholesky, for an fp64 sketch qr");
   add_sketch_options(app, options.sketch);
   add_backend_options(app, options.run);
   add_run_options(app, options.run);

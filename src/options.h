@@ -46,6 +46,9 @@ struct SketchOptions {
   std::optional<InputBlocks> input_blocks;
   double oversample = 0;         // d / n; 0: auto
   std::int64_t sketch_rows = 0;  // d; 0: from oversample
+  // Rows of the sketch that x is not made from, so that they can judge it; they come on top of d. Nothing: the solver's
+  // choice for the method.
+  std::optional<std::int64_t> check_rows;
   std::uint64_t seed = 0;
 };
 
@@ -63,9 +66,14 @@ struct RunOptions {
 
 /// What becomes of the sketch.
 struct MethodOptions {
-  SolveMethod method = SolveMethod::kSketchSolve;
+  SolveMethod method = SolveMethod::kRefine;
   double tolerance = 0;           // of the backward error; 0: by the type of A
   std::int64_t max_passes = 200;  // over A, by refine
+  double ridge = 0;               // lambda: minimises ||A x - b||^2 + lambda ||x||^2
+  PreconditionerChoice preconditioner = PreconditionerChoice::kAuto;
+  ReducedSolverChoice reduced_solver = ReducedSolverChoice::kAuto;
+  RankPolicy rank_policy = RankPolicy::kError;
+  bool standard_errors = false;
 };
 
 struct SolveOptions {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/sketch_spec.h"
+#include "src/cost_model.h"
 #include "src/options.h"
 #include "src/problem_shape.h"
 #include "src/row_range.h"
@@ -15,7 +16,7 @@
 namespace tallsketch {
 
 /// Where a rank's rows of A stay between passes.
-enum class Residency { kDevice, kFile };
+enum class Residency { kDevice, kHost, kFile };
 const char* to_word(Residency residency);
 
 struct Plan {
@@ -24,9 +25,9 @@ struct Plan {
   std::int64_t chunk_rows = 0;      // rows read and sketched at a time
   int passes = 1;                   // over A
   // Bytes on the busiest rank: of device memory with CUDA, of host memory without.
-  std::int64_t slab_bytes = 0;     // rows kept on the device; 0 unless resident
+  std::int64_t slab_bytes = 0;     // rows kept; 0 unless resident
   std::int64_t chunk_bytes = 0;    // buffers of the chunks under way
-  std::int64_t sketch_bytes = 0;   // d x (n + r), FP32 or FP64
+  std::int64_t sketch_bytes = 0;   // d x (n + r), FP32 or FP64; of a Gram matrix (n + r)^2, FP64
   std::int64_t scratch_bytes = 0;  // of the sketch kernels
   std::int64_t factor_bytes = 0;   // rank 0: QR copy and workspace
   std::int64_t total_bytes() const { return slab_bytes + chunk_bytes + sketch_bytes + scratch_bytes + factor_bytes; }
@@ -36,8 +37,11 @@ struct Plan {
 struct PlanLimits {
   std::int64_t memory_bytes = 0;      // free, or --memory; 0: unknown, nothing is refused
   std::int64_t chunk_rows = 0;        // --chunk-rows, 0: choose
-  int chunk_buffers = 1;              // chunks in memory at a time
-  std::int64_t device_row_bytes = 0;  // of [A | b] as it is kept, with padding; 0: a backend that keeps no rows
+  // Bytes of a row of [A | b]: as it is kept, with padding (0: this job keeps no rows), and in all buffers together on
+  // its way through, with rows kept and without.
+  Residency kept_residency = Residency::kDevice;
+  std::int64_t kept_row_bytes = 0;
+  std::int64_t kept_chunk_row_bytes = 0, chunk_row_bytes = 0;
   std::function<std::int64_t(std::int64_t rows)> scratch_bytes = [](std::int64_t) { return 0; };  // for chunks of rows
 };
 
@@ -45,7 +49,8 @@ struct PlanLimits {
 std::vector<RowRange> split_rows(std::int64_t m, std::int64_t batch_rows, int ranks);
 
 /// Errors: kMemory when even chunks of one batch do not fit, with the figures and what to change.
-Plan make_plan(const ProblemShape& shape, const SketchSpec& spec, int ranks, const PlanLimits& limits);
+Plan make_plan(const ProblemShape& shape, const SketchSpec& spec, int ranks, const PlanLimits& limits,
+               Compression compression = Compression::kSketch);
 
 /// One line for people.
 std::string describe(const Plan& plan);

@@ -22,30 +22,33 @@ double normalise(std::vector<double>& v) {
   return norm;
 }
 
-/// Largest and smallest singular value of R by power and inverse iteration on R^T R. Both come out within a few per
-/// cent from inside the spectrum, which is what a condition estimate is for.
+/// Largest and smallest singular value of R by power and inverse iteration on R^T R, until both have settled. Both come out
+/// from inside the spectrum, within some tens of per cent, which is what a condition estimate is for.
 double condition_estimate(const UpperTriangle& upper) {
   constexpr int kSteps = 24;
+  constexpr double kSettled = 0.02;  // change of a step
   std::vector<double> v(static_cast<std::size_t>(upper.size())), w(v.size());
   for (std::size_t i = 0; i < v.size(); ++i) v[i] = w[i] = 1.0 + 0.5 * std::cos(static_cast<double>(i * i));
   normalise(v);
   normalise(w);
   double largest = 0, smallest = 0;
   for (int step = 0; step < kSteps; ++step) {
+    const double before[2] = {largest, smallest};
     upper.multiply(v);
     upper.multiply_transposed(v);
     largest = std::sqrt(normalise(v));
     upper.solve_transposed(w);
     upper.solve(w);
     smallest = 1 / std::sqrt(normalise(w));
+    if (step > 1 && largest - before[0] <= kSettled * largest && before[1] - smallest <= kSettled * smallest) break;
   }
   return largest / smallest;
 }
 
-/// ||D R^-1||_F / sqrt(n), with D the column scales: a vector spread evenly over the range of S A moves x by so much for
-/// each unit of length. Estimated from ||R^-T D v|| for random signs v (Hutchinson), a few per cent off.
-double coefficient_spread(const UpperTriangle& upper, const TriangularFactor& factor) {
-  constexpr int kProbes = 16;
+/// ||D N||_F / sqrt(n), with D the column scales: a vector spread evenly over the range of S A moves x by so much for
+/// each unit of length. Estimated from ||N^T D v|| for random signs v (Hutchinson), some ten per cent off.
+double coefficient_spread(const Preconditioner& preconditioner, const TriangularFactor& factor) {
+  constexpr int kProbes = 4;
   const std::int64_t n = factor.n;
   const int top = *std::max_element(factor.exponent.begin(), factor.exponent.begin() + n);  // squares stay in range
   double squares = 0;
@@ -56,116 +59,103 @@ double coefficient_spread(const UpperTriangle& upper, const TriangularFactor& fa
       const double sign = (words.word[0] & 1U) != 0 ? -1.0 : 1.0;
       v[static_cast<std::size_t>(j)] = std::ldexp(sign, factor.exponent[static_cast<std::size_t>(j)] - top);
     }
-    upper.solve_transposed(v);
-    for (const double value : v) squares += value * value;
+    for (const double value : preconditioner.apply_transposed(v)) squares += value * value;
   }
   return std::ldexp(std::sqrt(squares / kProbes / static_cast<double>(n)), top);
 }
 
-lapack_int geqrf(lapack_int rows, lapack_int cols, float* a, float* tau) {
-  return LAPACKE_sgeqrf(LAPACK_COL_MAJOR, rows, cols, a, rows, tau);
+std::vector<std::int64_t> dependent_on_earlier(const UpperTriangle& upper, double cutoff) {
+  std::vector<std::int64_t> dependent;
+  for (std::int64_t j = 0; j < upper.size(); ++j) {
+    if (!(std::fabs(upper.at(j, j)) > cutoff * upper.column_norm(j))) dependent.push_back(j);
+  }
+  return dependent;
 }
-lapack_int geqrf(lapack_int rows, lapack_int cols, double* a, double* tau) {
-  return LAPACKE_dgeqrf(LAPACK_COL_MAJOR, rows, cols, a, rows, tau);
+
+/// Columns that a QR with column pivoting puts last, as many as singular values are lost; at least one.
+std::vector<std::int64_t> dependent_by_pivoting(const UpperTriangle& upper, double cutoff) {
+  const std::int64_t n = upper.size();
+  const auto order = static_cast<lapack_int>(n);
+  std::vector<double> r(static_cast<std::size_t>(n * n), 0.0), tau(static_cast<std::size_t>(n));
+  for (std::int64_t j = 0; j < n; ++j) {
+    for (std::int64_t i = 0; i <= j; ++i) r[static_cast<std::size_t>(j * n + i)] = upper.at(i, j);
+  }
+  std::vector<lapack_int> pivots(static_cast<std::size_t>(n), 0);
+  const lapack_int info = LAPACKE_dgeqp3(LAPACK_COL_MAJOR, order, order, r.data(), order, pivots.data(), tau.data());
+  require(info != LAPACK_WORK_MEMORY_ERROR, ErrorKind::kMemory, "LAPACK could not allocate the workspace of dgeqp3");
+  require(info == 0, ErrorKind::kInternal, fmt::format("LAPACKE_dgeqp3 returned {}", info));
+  std::int64_t rank = n - 1;
+  while (rank > 1 && std::fabs(r[static_cast<std::size_t>((rank - 1) * (n + 1))]) <= cutoff * std::fabs(r[0])) --rank;
+  std::vector<std::int64_t> dependent;
+  for (std::int64_t j = rank; j < n; ++j) dependent.push_back(pivots[static_cast<std::size_t>(j)] - 1);
+  std::sort(dependent.begin(), dependent.end());
+  return dependent;
+}
+
+/// R12's column k, (n).
+std::vector<double> right_side(const TriangularFactor& factor, std::int64_t k) {
+  const auto begin = factor.upper.begin() + (factor.n + k) * (factor.n + factor.r);
+  return {begin, begin + factor.n};
+}
+
+/// x(:, k) = 2^exponents y, the powers of two of b undone.
+void unscale(const std::vector<double>& y, std::int64_t k, const TriangularFactor& factor, std::vector<double>& x) {
+  const int of_b = factor.exponent[static_cast<std::size_t>(factor.n + k)];
+  for (std::int64_t i = 0; i < factor.n; ++i) {
+    x[static_cast<std::size_t>(i * factor.r + k)] =
+        std::ldexp(y[static_cast<std::size_t>(i)], factor.exponent[static_cast<std::size_t>(i)] - of_b);
+  }
+}
+
+ReducedSolution solve_by_spectrum(const TriangularFactor& factor, const UpperTriangle& upper, double cutoff) {
+  ReducedSolution solution;
+  solution.by = ReducedMethod::kSpectral;
+  const auto spectral = std::make_shared<SpectralPreconditioner>(upper, cutoff, factor.exponent);
+  solution.rank = spectral->rank();
+  const std::vector<double>& sigma = spectral->singular_values();
+  const bool full = solution.rank == factor.n;
+  solution.x.resize(static_cast<std::size_t>(factor.n * factor.r));
+  solution.condition = full ? sigma.front() / sigma.back() : std::numeric_limits<double>::infinity();
+  if (!full) {
+    solution.dependent = dependent_on_earlier(upper, cutoff);
+    if (static_cast<std::int64_t>(solution.dependent.size()) != factor.n - solution.rank) {
+      solution.dependent = dependent_by_pivoting(upper, cutoff);
+    }
+  }
+  for (std::int64_t k = 0; k < factor.r; ++k) {
+    unscale(spectral->apply(spectral->project(right_side(factor, k))), k, factor, solution.x);
+  }
+  solution.spread = coefficient_spread(*spectral, factor);
+  solution.preconditioner = spectral;
+  return solution;
 }
 
 }  // namespace
 
-std::vector<int> column_exponents(const std::vector<double>& column_max) {
-  std::vector<int> exponents;
-  for (const double largest : column_max) {
-    int exponent = 0;
-    if (largest > 0) std::frexp(largest, &exponent);
-    exponents.push_back(-exponent);
-  }
-  return exponents;
-}
-
-template <class T>
-std::vector<double> column_maxima(const std::vector<T>& matrix, std::int64_t d, std::int64_t cols) {
-  std::vector<double> column_max(static_cast<std::size_t>(cols), 0.0);
-  for (std::int64_t i = 0; i < d; ++i) {
-    const T* row = matrix.data() + i * cols;
-    for (std::int64_t j = 0; j < cols; ++j) {
-      double& largest = column_max[static_cast<std::size_t>(j)];
-      largest = std::max(largest, std::fabs(double{row[j]}));
-    }
-  }
-  return column_max;
-}
-
-template <class T>
-TriangularFactor qr_of_sketch(const std::vector<T>& sketch, std::int64_t d, std::int64_t n, std::int64_t r,
-                              double scale) {
-  const std::int64_t cols = n + r;
-  TriangularFactor factor{n, r, kUnitRoundoffOf<T>, {}, column_exponents(column_maxima(sketch, d, cols))};
-
-  // Column-major copy in blocks that stay in cache; the power of two is exact, 1 / sqrt(zeta) is one rounding.
-  std::vector<T> q(static_cast<std::size_t>(d * cols));
-  constexpr std::int64_t kBlock = 64;
-  for (std::int64_t i0 = 0; i0 < d; i0 += kBlock) {
-    for (std::int64_t j = 0; j < cols; ++j) {
-      const int exponent = factor.exponent[static_cast<std::size_t>(j)];
-      for (std::int64_t i = i0; i < std::min(d, i0 + kBlock); ++i) {
-        const double value = scale * std::ldexp(double{sketch[static_cast<std::size_t>(i * cols + j)]}, exponent);
-        q[static_cast<std::size_t>(j * d + i)] = static_cast<T>(value);
-      }
-    }
-  }
-  std::vector<T> tau(static_cast<std::size_t>(cols));
-  const lapack_int info = geqrf(checked_int(d, "d"), checked_int(cols, "n + r"), q.data(), tau.data());
-  require(info != LAPACK_WORK_MEMORY_ERROR, ErrorKind::kMemory, "LAPACK could not allocate its QR workspace");
-  require(info == 0, ErrorKind::kInternal, fmt::format("LAPACKE_?geqrf returned {}", info));
-  factor.upper.assign(static_cast<std::size_t>(cols * cols), 0.0);
-  for (std::int64_t j = 0; j < cols; ++j) {
-    const std::int64_t height = std::min(j + 1, d);
-    std::copy_n(q.begin() + j * d, height, factor.upper.begin() + j * cols);
-  }
-  return factor;
-}
-
-template std::vector<double> column_maxima(const std::vector<float>&, std::int64_t, std::int64_t);
-template std::vector<double> column_maxima(const std::vector<double>&, std::int64_t, std::int64_t);
-template TriangularFactor qr_of_sketch(const std::vector<float>&, std::int64_t, std::int64_t, std::int64_t, double);
-template TriangularFactor qr_of_sketch(const std::vector<double>&, std::int64_t, std::int64_t, std::int64_t, double);
-
-ReducedSolution solve_reduced(const TriangularFactor& factor, std::int64_t d) {
-  const std::int64_t n = factor.n, r = factor.r, ld = n + r;
-  const UpperTriangle upper(n, factor.upper.data(), ld);
+ReducedSolution solve_reduced(const TriangularFactor& factor, std::int64_t rows, ReducedMethod method) {
+  const std::int64_t n = factor.n, r = factor.r;
+  const UpperTriangle upper(n, factor.upper.data(), n + r);
+  const double cutoff = 2 * std::sqrt(static_cast<double>(rows)) * factor.unit_roundoff;
   ReducedSolution solution;
-  const double cutoff = 2 * std::sqrt(static_cast<double>(d)) * factor.unit_roundoff;
-  for (std::int64_t j = 0; j < n; ++j) {
-    if (!(std::fabs(upper.at(j, j)) > cutoff * upper.column_norm(j))) solution.dependent.push_back(j);
+  solution.condition = std::numeric_limits<double>::infinity();
+  if (method == ReducedMethod::kSpectral) {
+    return solve_by_spectrum(factor, upper, cutoff);
+  }
+  solution.dependent = dependent_on_earlier(upper, cutoff);
+  if (solution.dependent.empty()) {
+    solution.condition = condition_estimate(upper);
+    if (!(solution.condition < 1 / cutoff)) solution.dependent = dependent_by_pivoting(upper, cutoff);
   }
   solution.rank = n - static_cast<std::int64_t>(solution.dependent.size());
-  for (std::int64_t k = 0; k < r; ++k) {
-    double sum = 0;
-    for (std::int64_t i = n; i < std::min(ld, d); ++i) {
-      if (i > n + k) break;  // R22 is upper triangular
-      const double value = factor.upper[static_cast<std::size_t>((n + k) * ld + i)];
-      sum += value * value;
-    }
-    solution.sketched_residual.push_back(std::ldexp(std::sqrt(sum), -factor.exponent[static_cast<std::size_t>(n + k)]));
-  }
   if (solution.rank < n) {
     solution.condition = std::numeric_limits<double>::infinity();
     return solution;
   }
-  solution.condition = condition_estimate(upper);
-  solution.spread = coefficient_spread(upper, factor);
   solution.x.resize(static_cast<std::size_t>(n * r));
-  std::vector<double> column(static_cast<std::size_t>(n));
-  for (std::int64_t k = 0; k < r; ++k) {
-    for (std::int64_t i = 0; i < n; ++i) {
-      column[static_cast<std::size_t>(i)] = factor.upper[static_cast<std::size_t>((n + k) * ld + i)];
-    }
-    upper.solve(column);
-    for (std::int64_t i = 0; i < n; ++i) {
-      const int exponent =
-          factor.exponent[static_cast<std::size_t>(i)] - factor.exponent[static_cast<std::size_t>(n + k)];
-      solution.x[static_cast<std::size_t>(i * r + k)] = std::ldexp(column[static_cast<std::size_t>(i)], exponent);
-    }
-  }
+  const auto triangle = std::make_shared<TrianglePreconditioner>(upper);
+  for (std::int64_t k = 0; k < r; ++k) unscale(triangle->apply(right_side(factor, k)), k, factor, solution.x);
+  solution.spread = coefficient_spread(*triangle, factor);
+  solution.preconditioner = triangle;
   return solution;
 }
 

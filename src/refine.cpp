@@ -26,7 +26,7 @@ constexpr double kNoisy = 10;
 constexpr int kPatience = 40;
 constexpr int kFailedRounds = 2;
 constexpr double kGrowthThatDiverges = 100;
-/// A sketch of d >= n rows stretches lengths by 2 or a little more: ||A D R^-1 z|| >= ||z|| / 2, about.
+/// A sketch of d >= n rows stretches lengths by 2 or a little more: ||A D N z|| >= ||z|| / 2, about.
 constexpr double kLeastStretch = 0.25;
 
 double dot(const Vector& a, const Vector& b) {
@@ -93,12 +93,12 @@ class ScaledPass {
   std::int64_t count_ = 0;
 };
 
-/// || R^-T diag(||R e_j||) ||_F: how much larger the rounding of a gradient, u ||a_j|| ||r|| in its j-th element, looks after
-/// R^-T. Estimated from random signs (Hutchinson), a few tens of per cent off.
-double rounding_growth(const UpperTriangle& upper) {
+/// || N^T diag(||R e_j||) ||_F: how much larger the rounding of a gradient, u ||a_j|| ||r|| in its j-th element, looks after
+/// N^T. Estimated from random signs (Hutchinson), a few tens of per cent off.
+double rounding_growth(const Preconditioner& preconditioner) {
   constexpr int kProbes = 8;
   Vector norms;
-  for (std::int64_t j = 0; j < upper.size(); ++j) norms.push_back(upper.column_norm(j));
+  for (std::int64_t j = 0; j < preconditioner.size(); ++j) norms.push_back(preconditioner.column_norm(j));
   double squares = 0;
   for (int probe = 0; probe < kProbes; ++probe) {
     Vector v = norms;
@@ -107,21 +107,21 @@ double rounding_growth(const UpperTriangle& upper) {
           random_words(0, static_cast<std::int64_t>(j), DrawPurpose::kVectors, static_cast<std::uint32_t>(probe));
       if ((words.word[0] & 1U) != 0) v[j] = -v[j];
     }
-    upper.solve_transposed(v);
-    squares += dot(v, v);
+    const Vector s = preconditioner.apply_transposed(v);
+    squares += dot(s, s);
   }
   return std::sqrt(squares / kProbes);
 }
 
 /// What a round of CG needs to know besides its right-hand side.
 struct RoundRules {
-  const UpperTriangle& upper;
+  const Preconditioner& preconditioner;
   const BackwardErrorCertificate& certificate;
   double growth;  // rounding_growth
   double target;  // of the backward error
 };
 
-/// CG for one right-hand side and one round: (A D)^T A D dy = gradient, preconditioned by R^T R. The passes are the caller's.
+/// CG for one right-hand side and one round: (A D)^T A D dy = gradient, preconditioned by N N^T. The passes are the caller's.
 class ConjugateGradients {
  public:
   /// residual  at y, the round's start
@@ -143,7 +143,7 @@ class ConjugateGradients {
   const Vector& correction() const { return correction_; }
 
   /// Takes the pass of direction(): gradient -(A D)^T A D direction, curvature ||A D direction||^2; finite.
-  /// Returns the stretch ||A D R^-1 p|| / ||p||.
+  /// Returns the stretch ||A D N p|| / ||p||.
   double step(const Vector& product, double curvature) {
     const double stretch = std::sqrt(curvature / dot(p_, p_));
     if (!(curvature > 0)) {
@@ -166,15 +166,8 @@ class ConjugateGradients {
   }
 
  private:
-  Vector preconditioned_gradient() const {
-    Vector s = now_.gradient;
-    rules_.upper.solve_transposed(s);
-    return s;
-  }
-  void aim() {
-    direction_ = p_;
-    rules_.upper.solve(direction_);
-  }
+  Vector preconditioned_gradient() const { return rules_.preconditioner.apply_transposed(now_.gradient); }
+  void aim() { direction_ = rules_.preconditioner.apply(p_); }
   void close() {
     open_ = false;
     direction_.clear();
@@ -207,9 +200,10 @@ class ConjugateGradients {
 struct Column {
   Vector y, best;  // (n), scaled
   double rhs_norm = 0;
-  NormalResidual residual;  // of y
+  NormalResidual residual;         // of y
+  double preconditioned_norm = 0;  // ||N^T g|| of its gradient g
   double best_error = std::numeric_limits<double>::infinity();
-  double best_residual = 0, best_gradient = 0;  // norms
+  double best_residual = 0, best_gradient = 0, best_preconditioned = 0;  // norms
   int failed_rounds = 0;
   bool active = true;
   RefineReason reason = RefineReason::kStepLimit;
@@ -229,8 +223,8 @@ class Refinement {
       : factor_(factor),
         options_(options),
         pass_(pass, factor.exponent, static_cast<std::int64_t>(rhs_norm.size()), options.ridge),
-        certificate_(factor.upper),
-        growth_(rounding_growth(factor.upper)),
+        certificate_(*factor.preconditioner),
+        growth_(rounding_growth(*factor.preconditioner)),
         columns_(rhs_norm.size()) {
     const std::size_t r = rhs_norm.size(), n = factor.exponent.size();
     for (std::size_t k = 0; k < r; ++k) {
@@ -277,17 +271,17 @@ class Refinement {
         continue;
       }
       column.residual = {sums.gradient[k], std::sqrt(sums.squares[k]), norm_of(column.y), column.rhs_norm};
-      weigh(column, backward_error(column.residual));
+      const Vector s = factor_.preconditioner->apply_transposed(column.residual.gradient);
+      column.preconditioned_norm = norm_of(s);
+      weigh(column, backward_error(column));
     }
   }
 
   /// The bound where it is enough: always for the start, which only an exact fit lets pass.
-  double backward_error(const NormalResidual& residual) {
-    Vector s = residual.gradient;
-    factor_.upper.solve_transposed(s);
-    const double bound = certificate_.bound(residual, norm_of(s));
+  double backward_error(const Column& column) const {
+    const double bound = certificate_.bound(column.residual, column.preconditioned_norm);
     if (bound <= options_.tolerance || result_.rounds == 0) return bound;
-    return certificate_.estimate(residual);
+    return certificate_.estimate(column.residual);
   }
 
   void weigh(Column& column, double error) const {
@@ -298,6 +292,7 @@ class Refinement {
       column.best_error = error;
       column.best_residual = column.residual.residual_norm;
       column.best_gradient = norm_of(column.residual.gradient);
+      column.best_preconditioned = column.preconditioned_norm;
     }
     const bool tested = result_.iterations > 0 || error == 0;  // R, by a step of CG
     if (misfit()) {
@@ -313,7 +308,7 @@ class Refinement {
 
   /// CG for all active columns side by side, one pass a step, until all are done; leaves one pass for judge().
   void run_round() {
-    const RoundRules rules{factor_.upper, certificate_, growth_, kTargetShare * options_.tolerance};
+    const RoundRules rules{*factor_.preconditioner, certificate_, growth_, kTargetShare * options_.tolerance};
     for (Column& column : columns_) {
       if (column.active) column.cg.emplace(rules, column.y, column.residual);
     }
@@ -349,6 +344,7 @@ class Refinement {
       result_.backward_error.push_back(column.best_error);
       result_.residual_norm.push_back(column.best_residual);
       result_.normal_residual.push_back(column.best_gradient);
+      result_.preconditioned_gradient.push_back(column.best_preconditioned);
     }
     result_.x = pass_.unscaled(best);
     result_.passes = pass_.count();
@@ -384,7 +380,6 @@ RefineResult refine(const SketchedFactor& factor, const std::vector<double>& sta
                     const RefineOptions& options, const NormalPass& pass) {
   assert(start.size() == rhs_norm.size() * factor.exponent.size());
   assert(options.max_passes >= 1 && options.ridge >= 0);
-  require(factor.upper.invertible(), ErrorKind::kInternal, "refinement needs an invertible factor of the sketch");
   return Refinement(factor, start, rhs_norm, options, pass).run();
 }
 

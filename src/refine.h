@@ -5,9 +5,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
-#include "src/upper_triangle.h"
+#include "src/preconditioner.h"
 
 namespace tallsketch {
 
@@ -22,10 +23,10 @@ struct NormalSums {
 /// with_b  false: b counts as 0
 using NormalPass = std::function<NormalSums(const std::vector<double>& x, bool with_b)>;
 
-/// What the sketch gives to the refinement: R of the QR of S A D, D = diag(2^exponent); R in FP64, whatever made it.
+/// What the sketch (or the Gram matrix) gives to the refinement; with a ridge, of A with the rows sqrt(ridge) I appended.
 struct SketchedFactor {
-  UpperTriangle upper;        // (n, n); with a ridge, of the sketch with the rows sqrt(ridge) D appended
-  std::vector<int> exponent;  // (n)
+  std::shared_ptr<const Preconditioner> preconditioner;
+  std::vector<int> exponent;  // (n): D = diag(2^exponent), the preconditioner's column scales
 };
 
 struct RefineOptions {
@@ -55,7 +56,8 @@ struct RefineResult {
   std::vector<double> backward_error;   // (r) certificate of x, or an upper bound of it; infinity if never evaluated
   std::vector<double> residual_norm;    // (r) ||b - A x||, with a ridge of the extended problem
   std::vector<double> normal_residual;  // (r) ||D A^T (b - A x)||
-  double least_stretch = 1;             // least ||A D R^-1 z|| / ||z|| met, at most 1
+  std::vector<double> preconditioned_gradient;  // (r) ||N^T D A^T (b - A x)||, about ||A (x - x*)||
+  double least_stretch = 1;             // least ||A D N z|| / ||z|| met, at most 1
 };
 
 /// Refines x until the sketched Karlson-Walden certificate of every right-hand side is at most the tolerance.
@@ -67,7 +69,7 @@ struct RefineResult {
 ///         gradient computed anew from b - A x and corrects x by what CG finds; its own recurrence tells when the
 ///         correction is good enough, or as good as the rounding of that gradient allows. The next round's first pass
 ///         judges x. With rounds the result is backward stable, where one run of CG or LSQR is not (docs/decisions/0016).
-/// Belief  CG also measures ||A D R^-1 z|| / ||z||. The sketch of d >= n rows makes it 1/2 or more; below 1/4 no certificate
+/// Belief  CG also measures ||A D N z|| / ||z||. The sketch of d >= n rows makes it 1/2 or more; below 1/4 no certificate
 ///         is believed, and all ends with kSketchMisfit. So a start that meets the tolerance still takes one step.
 /// Limits  sums of squares must neither overflow nor underflow: |b - A x| within about 1e-150 ... 1e150
 /// Order   equal bits from equal passes, with the same LAPACK and as many threads

@@ -77,8 +77,7 @@ class Passes {
 
   void add_from_source() {
     for_each_chunk(job_.rows, job_.plan.chunk_rows, [&](RowRange rows) {
-      ChunkBuffer& chunk = backend_.next_buffer();
-      chunk.rows = rows;
+      ChunkBuffer& chunk = backend_.next_buffer(rows);
       source_.read(rows, chunk.a, chunk.b);
       backend_.normal_add(chunk);
       context_.watchdog.touch();
@@ -105,9 +104,9 @@ RefineResult refine_on_all_ranks(const SketchJob& job, const RefineStart& start,
   std::exception_ptr failure;  // rank 0's own; what a pass throws, all ranks throw
   if (comm.is_root()) {
     try {
-      const SketchedFactor factor{UpperTriangle(job.shape.n, start.factor.upper.data(), job.shape.n + job.shape.r),
-                                  {start.factor.exponent.begin(), start.factor.exponent.begin() + job.shape.n}};
-      result = refine(factor, start.x, start.rhs_norm, options,
+      const auto exponents = start.factor.exponent.begin();
+      const SketchedFactor factor{start.solution.preconditioner, {exponents, exponents + job.shape.n}};
+      result = refine(factor, start.solution.x, start.rhs_norm, options,
                       [&](const std::vector<double>& x, bool with_b) { return passes.ask(x, with_b); });
     } catch (const Error& e) {
       if (e.agreed()) throw;

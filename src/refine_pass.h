@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/backend.h"
+#include "src/reduced_solver.h"
 #include "src/refine.h"
 #include "src/row_source.h"
 #include "src/triangular_factor.h"
@@ -16,8 +17,8 @@ struct SolveContext;
 
 /// What rank 0 starts from; unused on the others.
 struct RefineStart {
-  const TriangularFactor& factor;       // of the sketch; full rank
-  const std::vector<double>& x;         // (n, r) row-major: the sketch's solution
+  const TriangularFactor& factor;       // of the sketch, or of the Gram matrix
+  const ReducedSolution& solution;      // its x and preconditioner
   const std::vector<double>& rhs_norm;  // (r): ||b||
 };
 

@@ -19,12 +19,18 @@ class Communicator;
 
 struct SolverOutcome {
   std::string method = "sketch-solve";
+  std::string preconditioner;  // "sketch" or "gram", of refine; empty: none
+  std::string reduced_solver;  // "qr", "cholesky", "svd", as it was in the end; empty: not reached
+  double ridge = 0;
   bool converged = false;
   std::string reason = "not reached";
   int iterations = 0;
   int passes = 0;
-  // Estimated from the sketch: sketch-solve reads A once and so cannot measure them (docs/numerics.md).
   std::optional<double> backward_error, normal_residual;  // certified; by refine alone
+  // Of sketch-solve, which reads A once and cannot measure: estimated from the sketch (docs/numerics.md).
+  std::optional<double> backward_error_bound;
+  std::optional<double> residual_check, residual_excess_check;  // by check_rows sketch rows that x has not seen
+  std::int64_t check_rows = 0;
   std::optional<double> residual_norm, relative_residual, residual_excess_estimate;
   std::optional<double> x_error_estimate;  // ||x - x*|| / ||x||, x* the least-squares solution
   std::optional<double> condition_estimate;

@@ -22,16 +22,31 @@ constexpr int kDefaultKappa = 2;  // at most the number of blocks
 /// d is rounded up so that every block has a multiple of this many buckets: the tile heights that kernels like.
 constexpr std::int64_t kBucketGranule = 16;
 
-/// The least multiple of `granule` that is `--oversample` times n, or --sketch-rows, which must be one.
+/// The widest sketches that the strip engine holds in strips of 32 and 16 columns; wider ones cost half as much again.
+constexpr std::int64_t kStripBounds[] = {2048, 4096};
+
+/// Rows held back: what was asked for, as far as whole blocks want more. At most 128 for 64.
+std::int64_t check_row_count(const SketchOptions& options, SketchFamily family, std::int64_t granule) {
+  const bool coarse = family == SketchFamily::kSparseStack && granule > 128;
+  return round_up(options.check_rows.value_or(0), coarse ? granule / kBucketGranule : granule);
+}
+
+/// The least multiple of `granule` that is `--oversample` times n, or --sketch-rows, which must be one; check rows on top.
+/// By default d gives some rows up for them where the sum would exceed what a strip of the GPU's engine holds.
 std::int64_t sketch_rows(const ProblemShape& shape, const SketchOptions& options, std::int64_t granule) {
-  if (options.sketch_rows > 0) return options.sketch_rows;
+  const std::int64_t check = check_row_count(options, options.family, granule);
+  if (options.sketch_rows > 0) return options.sketch_rows + check;
   constexpr double kAutoRatio = 2;  // of sketch-solve; the solver knows what refine wants
   const double ratio = options.oversample > 0 ? options.oversample : kAutoRatio;
   const double rows = std::ceil(ratio * static_cast<double>(shape.n));
   require(rows <= static_cast<double>(kMaxSketchRows), ErrorKind::kUsage,
           fmt::format("--oversample {} with n = {} asks for {} sketch rows; at most {} are possible", ratio, shape.n,
                       rows, kMaxSketchRows));
-  return round_up(static_cast<std::int64_t>(rows), granule);
+  const std::int64_t d = round_up(static_cast<std::int64_t>(rows), granule);
+  for (const std::int64_t bound : kStripBounds) {
+    if (options.oversample == 0 && d <= bound && d + check > bound && d - check > shape.n) return d;
+  }
+  return d + check;
 }
 
 void shape_sparse_stack(const ProblemShape& shape, const SketchOptions& options, SketchSpec& spec) {
@@ -83,6 +98,12 @@ void shape_block_perm(const ProblemShape& shape, const SketchOptions& options, S
 
 }  // namespace
 
+CheckRows held_back_rows(const SketchSpec& spec, const SketchOptions& options) {
+  const std::int64_t granule =
+      spec.family == SketchFamily::kSparseStack ? kBucketGranule * spec.zeta : spec.block_rows;
+  return make_check_rows(spec.d, check_row_count(options, spec.family, granule));
+}
+
 SketchSpec make_sketch_spec(const ProblemShape& shape, const SketchOptions& options) {
   SketchSpec spec;
   spec.family = options.family;
@@ -105,10 +126,11 @@ SketchSpec make_sketch_spec(const ProblemShape& shape, const SketchOptions& opti
     shape_block_perm(shape, options, spec);
   }
   const std::int64_t granule = spec.family == SketchFamily::kSparseStack ? spec.zeta : spec.block_rows;
-  require(spec.d > shape.n, ErrorKind::kUsage,
+  const std::int64_t solved_by = spec.d - held_back_rows(spec, options).count;
+  require(solved_by > shape.n, ErrorKind::kUsage,
           fmt::format("the sketch has d = {} rows for n = {} columns; d must exceed n (--oversample above 1, or "
                       "--sketch-rows {} and more)",
-                      spec.d, shape.n, round_up(shape.n + 1, granule)));
+                      solved_by, shape.n, round_up(shape.n + 1, granule)));
   require(spec.d <= kMaxSketchRows, ErrorKind::kUsage,
           fmt::format("d = {} sketch rows; at most {} are possible", spec.d, kMaxSketchRows));
   spec.batch_rows = batch_rows_for(spec);

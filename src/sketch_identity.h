@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "kernels/check_rows.h"
 #include "kernels/sketch_spec.h"
 #include "src/options.h"
 #include "src/problem_shape.h"
@@ -13,6 +14,9 @@ namespace tallsketch {
 /// The valid spec for a problem. Errors: kUsage for d <= n, sizes that do not divide each other, kappa above the number
 /// of blocks, options of the other family, a rounding without 16 bits, or sizes out of range.
 SketchSpec make_sketch_spec(const ProblemShape& shape, const SketchOptions& options);
+
+/// The rows of it that x is not made from: --check-rows, rounded up to what whole blocks like.
+CheckRows held_back_rows(const SketchSpec& spec, const SketchOptions& options);
 
 /// "sparsestack, permuted hash, d = 2048, zeta = 4"
 std::string describe(const SketchSpec& spec);

@@ -27,8 +27,7 @@ std::vector<double> sketch_rows(const SketchJob& job, RowSource& source, Backend
   const std::int64_t r = job.shape.r, row_bytes = job.shape.a_row_bytes();
   std::vector<double> b_squares(static_cast<std::size_t>(r), 0.0);
   for_each_chunk(job.rows, job.plan.chunk_rows, [&](RowRange rows) {
-    ChunkBuffer& chunk = backend.next_buffer();
-    chunk.rows = rows;
+    ChunkBuffer& chunk = backend.next_buffer(rows);
     context.timer.time(Phase::kRead, [&] { source.read(rows, chunk.a, chunk.b); });
     for (std::int64_t i = 0; i < rows.size(); ++i) {
       for (std::int64_t k = 0; k < r; ++k)
@@ -43,18 +42,18 @@ std::vector<double> sketch_rows(const SketchJob& job, RowSource& source, Backend
   return b_squares;
 }
 
-void count_pass(const ProblemShape& shape, Report& report) {
+void count_pass(const ProblemShape& shape, bool reads, Report& report) {
   report.solver.passes += 1;
-  report.bytes_read += shape.m * shape.a_row_bytes();
+  if (reads) report.bytes_read += shape.m * shape.a_row_bytes();
 }
 
 struct SketchPass {
   SketchRange range;              // of the reduced sketch
-  std::vector<double> b_squares;  // (r): ||b||^2 over all rows
+  std::vector<double> b_squares;  // (r): ||b||^2 over all rows; empty for kept rows
 };
 
-/// One pass over A and the all-reduce: every rank adds S_p [A_p | b_p] of its rows, and S [A | b], d x (n + r), is then on
-/// every rank. Collective.
+/// One pass over A and the all-reduce: every rank adds S_p [A_p | b_p] (or the Gram matrix) of its rows, and S [A | b],
+/// d x (n + r), is then on every rank. Collective.
 SketchPass sketch_all_rows(const SketchJob& job, RowSource& source, Backend& backend, const SolveContext& context,
                            Report& report) {
   const Communicator& comm = context.comm;
@@ -62,13 +61,17 @@ SketchPass sketch_all_rows(const SketchJob& job, RowSource& source, Backend& bac
   context.watchdog.enter("sketch", pass_seconds(job));
   comm.together([&] {
     backend.begin(job);
+    if (job.kept) {
+      backend.take_kept();
+      return;
+    }
     pass.b_squares = sketch_rows(job, source, backend, context);
     source.check_unchanged();
   });
   backend.exchange();
   comm.together([&] { backend.sketch(); });
-  comm.sum(pass.b_squares.data(), job.shape.r);
-  count_pass(job.shape, report);
+  if (!job.kept) comm.sum(pass.b_squares.data(), job.shape.r);
+  count_pass(job.shape, !job.kept, report);
   context.watchdog.enter("reduce");
   backend.reduce();
   comm.together([&] { pass.range = backend.sketch_range(); });
@@ -84,22 +87,22 @@ SketchPass sketch_all_rows(const SketchJob& job, RowSource& source, Backend& bac
 std::vector<int> exponents_for_range(const SketchJob& job, const SketchRange& range, RowSource& source,
                                      const SolveContext& context, Report& report) {
   context.watchdog.enter("look for values out of range", pass_seconds(job));
-  count_pass(job.shape, report);
+  count_pass(job.shape, true, report);
   if (job.scaling == ScalingChoice::kNone) {
-    throw_if_out_of_range(source, job.rows, job.plan.chunk_rows, job.spec.precision, context.comm);
+    throw_if_out_of_range(source, job.rows, job.plan.chunk_rows, job.accumulates(), context.comm);
     return {};
   }
   const std::vector<double> largest = finite_column_maxima(source, job.rows, job.plan.chunk_rows, context.comm);
-  const Magnitudes safe = safe_magnitudes(job.spec.precision);
+  const Magnitudes safe = safe_magnitudes(job.accumulates());
   const bool in_range =
       std::all_of(largest.begin(), largest.end(), [&](double value) { return value == 0 || safe.hold(value); });
   // A 16-bit sketch of data in range that overflows has had its columns scaled already: more scaling changes nothing.
-  if (in_range && (range.finite || is_half(job.spec.precision))) return {};
+  if (in_range && (range.finite || is_half(job.accumulates()))) return {};
   report.scaling = to_word(ScalingChoice::kAuto);
   report.warnings.push_back(
-      fmt::format("columns scaled by powers of two, because values of A or b leave the range of an {} sketch; A was "
-                  "read twice more for that",
-                  to_word(job.spec.precision)));
+      fmt::format("columns scaled by powers of two, because values of A or b leave the range of an {}; A was read "
+                  "twice more for that",
+                  describe_compression(job)));
   context.progress.line("sketching again: " + report.warnings.back());
   return scaling_exponents(largest, job.shape);
 }
@@ -138,7 +141,7 @@ void count_losses(const SketchJob& job, Backend& backend, const Communicator& co
 void require_finite(const SketchJob& job, const SketchPass& pass) {
   require(
       pass.range.finite, ErrorKind::kNonFinite,
-      fmt::format("every entry of A and b is in range, but their {} sketch overflowed; {}", to_word(job.spec.precision),
+      fmt::format("every entry of A and b is in range, but their {} overflowed; {}", describe_compression(job),
                   job.scaling == ScalingChoice::kNone ? "use --scaling auto, or scale the largest columns down"
                                                       : "use --precision fp32"));
 }
@@ -150,8 +153,13 @@ double pass_seconds(const SketchJob& job) {
   return static_cast<double>(job.plan.rank_rows.front().size() * job.shape.a_row_bytes()) / kSlowestRead;
 }
 
-FinishedSketch sketch_in_range(const SketchJob& job, RowSource& source, Backend& backend, const SolveContext& context,
-                               Report& report) {
+std::string describe_compression(const SketchJob& job) {
+  if (job.compression == Compression::kGram) return "FP64 Gram matrix";
+  return fmt::format("{} sketch", to_word(job.spec.precision));
+}
+
+FinishedSketch sketch_in_range(const SketchJob& job, const std::vector<double>& b_norms, RowSource& source,
+                               Backend& backend, const SolveContext& context, Report& report) {
   SketchPass pass = sketch_all_rows(job, source, backend, context, report);
   FinishedSketch sketch;
   if (!pass.range.finite || !pass.range.safe) {
@@ -159,13 +167,26 @@ FinishedSketch sketch_in_range(const SketchJob& job, RowSource& source, Backend&
   }
   if (!sketch.exponents.empty()) {
     ScaledSource scaled(source, sketch.exponents);
-    pass = sketch_all_rows(job, scaled, backend, context, report);
+    SketchJob again = job;
+    again.kept = false;
+    pass = sketch_all_rows(again, scaled, backend, context, report);
   }
   count_losses(job, backend, context.comm, report);  // of the last pass, which is the one that counts
   context.comm.together([&] { require_finite(job, pass); });
-  sketch.b_norms = norms_of_b(pass.b_squares, sketch.exponents, job.shape.n);
+  sketch.b_norms = pass.b_squares.empty() ? b_norms : norms_of_b(pass.b_squares, sketch.exponents, job.shape.n);
   for (const double norm : sketch.b_norms) sketch.b_norm = std::hypot(sketch.b_norm, norm);
   return sketch;
+}
+
+std::vector<double> residual_by_sketch(const FinishedSketch& sketch, const ProblemShape& shape,
+                                       const std::vector<double>& x, Backend& backend) {
+  const auto n = static_cast<std::size_t>(shape.n), r = static_cast<std::size_t>(shape.r);
+  const std::vector<int>& e = sketch.exponents;
+  std::vector<double> scaled = x;
+  for (std::size_t i = 0; i < x.size() && !e.empty(); ++i) scaled[i] = std::ldexp(x[i], e[n + i % r] - e[i / r]);
+  std::vector<double> residual = backend.sketch_residual(scaled);
+  for (std::size_t i = 0; i < residual.size() && !e.empty(); ++i) residual[i] = std::ldexp(residual[i], -e[n + i % r]);
+  return residual;
 }
 
 void add_exponents(const std::vector<int>& exponents, TriangularFactor& factor) {

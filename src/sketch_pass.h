@@ -2,6 +2,7 @@
 // the sketch's number format, the same again with columns multiplied by powers of two. Called by solver.cpp.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "src/backend.h"
@@ -22,11 +23,21 @@ struct FinishedSketch {
   double b_norm = 0;            // over all columns
 };
 
-/// S [A | b] on every rank, finite. Collective. A backend may be given another job on the same rows afterwards.
-/// report  passes, bytes read, scaling and its warning are added
+/// S [A | b], or the Gram matrix, on every rank, finite. Collective. A backend may be given another job on the same rows
+/// afterwards.
+/// b_norms  with job.kept: those of the job that read the rows, column by column; otherwise empty
+/// report   passes, bytes read, scaling and its warning are added
 /// Errors  kNonFinite for NaN and Inf, with their place; with --scaling none also for what the sketch cannot hold
-FinishedSketch sketch_in_range(const SketchJob& job, RowSource& source, Backend& backend, const SolveContext& context,
-                               Report& report);
+FinishedSketch sketch_in_range(const SketchJob& job, const std::vector<double>& b_norms, RowSource& source,
+                               Backend& backend, const SolveContext& context, Report& report);
+
+/// What is accumulated, for messages: "fp32 sketch", "Gram matrix".
+std::string describe_compression(const SketchJob& job);
+
+/// S (b - A x), (d, r) row-major, of the A and b that were given. Rank 0.
+/// x  (n, r) row-major, for that A
+std::vector<double> residual_by_sketch(const FinishedSketch& sketch, const ProblemShape& shape,
+                                       const std::vector<double>& x, Backend& backend);
 
 /// Tells a factor of the sketch of the powers of two in it, so that they are undone on x, exactly.
 void add_exponents(const std::vector<int>& exponents, TriangularFactor& factor);

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cmath>
 
+#include <cblas.h>
 #include <lapacke.h>
 
 #include "src/error.h"
@@ -49,19 +50,28 @@ void UpperTriangle::solve(std::vector<double>& v) const { solve_with('N', v); }
 void UpperTriangle::solve_transposed(std::vector<double>& v) const { solve_with('T', v); }
 
 void UpperTriangle::multiply(std::vector<double>& v) const {
-  for (std::int64_t j = 0; j < n_; ++j) {
-    const double vj = v[static_cast<std::size_t>(j)];
-    for (std::int64_t i = 0; i < j; ++i) v[static_cast<std::size_t>(i)] += at(i, j) * vj;
-    v[static_cast<std::size_t>(j)] = at(j, j) * vj;
-  }
+  const auto n = static_cast<int>(n_);
+  cblas_dtrmv(CblasColMajor, CblasUpper, CblasNoTrans, CblasNonUnit, n, values_.data(), n, v.data(), 1);
 }
 
 void UpperTriangle::multiply_transposed(std::vector<double>& v) const {
-  for (std::int64_t j = n_ - 1; j >= 0; --j) {
-    double sum = 0;
-    for (std::int64_t i = 0; i <= j; ++i) sum += at(i, j) * v[static_cast<std::size_t>(i)];
-    v[static_cast<std::size_t>(j)] = sum;
+  const auto n = static_cast<int>(n_);
+  cblas_dtrmv(CblasColMajor, CblasUpper, CblasTrans, CblasNonUnit, n, values_.data(), n, v.data(), 1);
+}
+
+std::vector<double> UpperTriangle::inverse_row_norms() const {
+  std::vector<double> inverse = values_;
+  const auto n = static_cast<lapack_int>(n_);
+  const lapack_int info = LAPACKE_dtrtri(LAPACK_COL_MAJOR, 'U', 'N', n, inverse.data(), n);
+  require(info == 0, ErrorKind::kInternal, fmt::format("LAPACKE_dtrtri returned {}", info));
+  std::vector<double> norms(static_cast<std::size_t>(n_), 0.0);
+  for (std::int64_t j = 0; j < n_; ++j) {
+    for (std::int64_t i = 0; i <= j; ++i) {
+      double& norm = norms[static_cast<std::size_t>(i)];
+      norm = std::hypot(norm, inverse[static_cast<std::size_t>(j * n_ + i)]);
+    }
   }
+  return norms;
 }
 
 UpperTriangle UpperTriangle::shifted(double shift) const {

@@ -30,6 +30,10 @@ class UpperTriangle {
   void multiply(std::vector<double>& v) const;
   void multiply_transposed(std::vector<double>& v) const;
 
+  /// Norms of the rows of R^-1, (n).
+  /// Cost    n^3 / 3 operations (LAPACK dtrtri)
+  std::vector<double> inverse_row_norms() const;
+
   /// The R of the QR of [R; shift I]: R_s^T R_s = R^T R + shift^2 I, without squaring the condition.
   /// Cost    2 n^3 / 3 operations (LAPACK dtpqrt; 81 ms for n = 1024 on two shared cores, where an SVD takes 3.3 s)
   /// Errors  kMemory when LAPACK's workspace cannot be had

@@ -31,8 +31,7 @@ std::vector<double> sketch_with(KernelChoice kernel, const SketchSpec& spec, Row
   const RowRange all = plan.rank_rows[0];
   backend->begin({spec, source.shape(), plan, all, ScalingChoice::kAuto});
   for_each_chunk(all, plan.chunk_rows, [&](RowRange rows) {
-    ChunkBuffer& chunk = backend->next_buffer();
-    chunk.rows = rows;
+    ChunkBuffer& chunk = backend->next_buffer(rows);
     source.read(rows, chunk.a, chunk.b);
     backend->upload(chunk);
   });

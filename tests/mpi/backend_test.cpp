@@ -37,8 +37,7 @@ std::vector<double> sketch_by_backend(RowSource& source, const SketchSpec& spec,
   const RowRange mine = plan.rank_rows[static_cast<std::size_t>(comm.rank())];
   backend.begin({spec, source.shape(), plan, mine, scaling, reduce});
   for_each_chunk(mine, plan.chunk_rows, [&](RowRange rows) {
-    ChunkBuffer& chunk = backend.next_buffer();
-    chunk.rows = rows;
+    ChunkBuffer& chunk = backend.next_buffer(rows);
     source.read(rows, chunk.a, chunk.b);
     backend.upload(chunk);
   });

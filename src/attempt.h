@@ -1,0 +1,30 @@
+// Attempt: what A is compressed to, and what to try next where that does not resolve A. Pure.
+// Chosen by solver.cpp: Gram matrix -> sketch; 16-bit sketch -> FP32 -> FP64 for float64 data.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "src/cost_model.h"
+#include "src/options.h"
+#include "src/reduced_solver.h"
+
+namespace tallsketch {
+
+struct Attempt {
+  SketchOptions sketch;
+  Compression compression = Compression::kSketch;
+};
+
+/// Conditions, after column scaling, up to which a preconditioner resolves every direction and a certificate by it can be
+/// believed. A Gram matrix squares the condition, a sketch rounds to its format.
+double resolved_condition(const Attempt& attempt);
+
+/// The attempt that sees more than this one; nothing where none does.
+/// stored  the type of A: more than it holds need not be resolved
+std::optional<Attempt> finer_attempt(const Attempt& attempt, ElementType stored);
+
+/// "FP64 Gram matrix", "fp32 sketch"
+std::string describe(const Attempt& attempt);
+
+}  // namespace tallsketch

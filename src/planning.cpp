@@ -1,0 +1,144 @@
+#include "src/planning.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "src/communicator.h"
+#include "src/error.h"
+#include "src/progress.h"
+#include "src/report.h"
+#include "src/sketch_identity.h"
+#include "src/solver.h"
+
+namespace tallsketch {
+
+namespace {
+
+void check_method(const MethodOptions& method, const ProblemShape& shape) {
+  const bool refines = method.method == SolveMethod::kRefine;
+  require(refines || method.preconditioner == PreconditionerChoice::kAuto, ErrorKind::kUsage,
+          "--preconditioner belongs to --method refine; sketch-solve has no passes to precondition: leave it out");
+  require(refines || !method.standard_errors, ErrorKind::kUsage,
+          "--standard-errors are those of the least-squares x, which --method sketch-solve does not reach; use --method "
+          "refine");
+  require(method.ridge == 0 || !method.standard_errors, ErrorKind::kUsage,
+          "--standard-errors are not defined for --ridge, whose x is biased on purpose; leave one of them out");
+  require(shape.m > shape.n || !method.standard_errors, ErrorKind::kUsage,
+          fmt::format("--standard-errors need more rows than columns, and A is {} x {}", shape.m, shape.n));
+  require(method.preconditioner != PreconditionerChoice::kGram || method.reduced_solver == ReducedSolverChoice::kAuto ||
+              method.reduced_solver == ReducedSolverChoice::kCholesky,
+          ErrorKind::kUsage,
+          fmt::format("--preconditioner gram is factored by Cholesky; --reduced-solver {} needs --preconditioner sketch",
+                      to_word(method.reduced_solver)));
+}
+
+/// Whether auto may put the Gram matrix in the place of the sketch: not where the user shaped the sketch.
+bool gram_allowed(const SketchOptions& sketch, const MethodOptions& method) {
+  const SketchOptions plain;
+  return sketch.oversample == 0 && sketch.sketch_rows == 0 && sketch.precision == plain.precision &&
+         sketch.reduce == plain.reduce && sketch.family == plain.family && sketch.hash == plain.hash &&
+         !sketch.zeta && !sketch.kappa && !sketch.block_nnz && !sketch.block_rows && !sketch.input_blocks &&
+         !sketch.check_rows &&
+         (method.reduced_solver == ReducedSolverChoice::kAuto ||
+          method.reduced_solver == ReducedSolverChoice::kCholesky);
+}
+
+/// Rank 0's choice, for all ranks.
+Route agreed_route(const SketchOptions& sketch, const MethodOptions& method, const ProblemShape& shape,
+                   Backend& backend, const Communicator& comm) {
+  const std::int64_t rows = (shape.m + comm.size() - 1) / comm.size();
+  bool kept = false;
+  comm.together([&] {
+    const PlanLimits memory = backend.plan_limits({.spec = make_sketch_spec(shape, sketch), .shape = shape, .refine = true});
+    kept = memory.kept_row_bytes > 0 && rows * memory.kept_row_bytes < memory.memory_bytes;
+  });
+  RouteLimits limits;
+  limits.oversample = sketch.sketch_rows > 0 ? static_cast<double>(sketch.sketch_rows) / static_cast<double>(shape.n)
+                                             : sketch.oversample;
+  // A sketch as tall as A would save nothing.
+  limits.most_oversample = static_cast<double>(shape.m) / static_cast<double>(shape.n);
+  limits.gram_allowed = gram_allowed(sketch, method);
+  Route route = cheapest_route(backend.solve_costs(shape, rows, kept), shape.n, method.tolerance, limits);
+  // Standard errors from the Gram matrix are exact.
+  if (method.standard_errors && limits.gram_allowed) route.compression = Compression::kGram;
+  if (method.preconditioner == PreconditionerChoice::kGram) route.compression = Compression::kGram;
+  if (method.preconditioner == PreconditionerChoice::kSketch) route.compression = Compression::kSketch;
+  comm.broadcast(&route, sizeof route);
+  return route;
+}
+
+}  // namespace
+
+Attempt first_attempt(const SketchOptions& sketch, const MethodOptions& method, const ProblemShape& shape,
+                      Backend& backend, const SolveContext& context) {
+  context.comm.together([&] { check_method(method, shape); });
+  Attempt attempt{sketch, Compression::kSketch};
+  if (method.method == SolveMethod::kSketchSolve) {
+    constexpr std::int64_t kCheckRows = 64;
+    if (!sketch.check_rows) attempt.sketch.check_rows = kCheckRows;
+    return attempt;
+  }
+  const Route route = agreed_route(sketch, method, shape, backend, context.comm);
+  attempt.compression = route.compression;
+  if (sketch.sketch_rows == 0) attempt.sketch.oversample = route.oversample;
+  context.progress.detail(describe(route));
+  return attempt;
+}
+
+SketchJob plan_together(const Attempt& attempt, const MethodOptions& method, std::uint64_t chunk_rows,
+                        const SketchJob* kept_job, const RowSource& source, Backend& backend,
+                        const SolveContext& context, Report& report) {
+  const Communicator& comm = context.comm;
+  const ProblemShape& shape = source.shape();
+  const bool gram = attempt.compression == Compression::kGram;
+  report.shape = shape;
+  report.source = source.info();
+  SketchJob job;
+  job.shape = shape;
+  job.scaling = attempt.sketch.scaling;
+  job.reduce = attempt.sketch.reduce;
+  job.refine = method.method == SolveMethod::kRefine;
+  job.compression = attempt.compression;
+  comm.together([&] {
+    job.spec = make_sketch_spec(shape, attempt.sketch);
+    report.sketch = job.spec;
+    report.reduce = to_word(job.reduce);
+    if (is_half(job.spec.precision)) report.scaling = to_word(job.scaling);
+  });
+  if (!gram && shape.m < 2 * job.spec.d) {
+    report.warnings.push_back(fmt::format(
+        "m = {} is below 2 d = {}: sketching saves nothing here; an exact solver (numpy.linalg.lstsq, LAPACK "
+        "gels) is as fast and better",
+        shape.m, 2 * job.spec.d));
+  }
+  const auto plan = [&](bool kept) {
+    job.kept = kept;
+    PlanLimits limits;
+    comm.together([&] { limits = backend.plan_limits(job); });
+    limits.memory_bytes = comm.min(limits.memory_bytes);
+    limits.chunk_rows = static_cast<std::int64_t>(chunk_rows);
+    comm.together([&] { job.plan = make_plan(shape, job.spec, comm.size(), limits, job.compression); });
+    job.rows = job.plan.rank_rows[static_cast<std::size_t>(comm.rank())];
+  };
+  plan(kept_job != nullptr);
+  if (job.kept && (job.plan.residency != kept_job->plan.residency || job.plan.rank_rows != kept_job->plan.rank_rows)) {
+    plan(false);
+  }
+  report.plan = job.plan;
+  context.progress.line(gram ? std::string("preconditioner: FP64 Gram matrix of A")
+                             : fmt::format("sketch: {}, {}, seed {}", describe(job.spec),
+                                           to_word(job.spec.precision), job.spec.seed));
+  context.progress.line("plan: " + describe(job.plan) + (job.refine ? ", then refinement passes" : ""));
+  return job;
+}
+
+double factor_seconds(const SketchJob& job) {
+  // A tenth of what one loaded core of the slowest machine tried does.
+  constexpr double kSlowestFactor = 1e9;  // operations/s
+  constexpr double kSpectral = 30;        // times n^3, by singular values
+  const auto cols = static_cast<double>(job.shape.n + job.shape.r);
+  return (2 * static_cast<double>(job.spec.d) * cols * cols + kSpectral * cols * cols * cols) / kSlowestFactor;
+}
+
+}  // namespace tallsketch
