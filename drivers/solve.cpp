@@ -71,14 +71,24 @@ void write_report(const std::string& path, const Report& report) {
   require(written, ErrorKind::kOutput, "cannot write the report to standard output");
 }
 
+const char* over_columns(const Report& report) { return report.shape->r == 1 ? "" : " over all columns"; }
+
 void tell_residual_of_sketch(const Report& report, Progress& progress) {
   const SolverOutcome& s = report.solver;
-  const auto freedom = static_cast<double>(report.sketch->d - report.shape->n);
+  const auto freedom = static_cast<double>(report.sketch->d - s.check_rows - *s.rank);
   progress.line(fmt::format(
       "residual: ||A x - b|| about {:.3g}{}, {:.3g} of ||b|| (standard deviation {:.0f} %); expected {:.0f} % above "
       "the least residual",
-      *s.residual_norm, report.shape->r == 1 ? "" : " over all columns", *s.relative_residual, 100 / std::sqrt(freedom),
+      *s.residual_norm, over_columns(report), *s.relative_residual, 100 / std::sqrt(freedom),
       100 * *s.residual_excess_estimate));
+  if (s.residual_check && s.residual_excess_check) {
+    progress.line(fmt::format(
+        "residual by {} sketch rows that x has not seen: {:.3g}, {:.0f} % above the least (standard deviation {:.0f} %)",
+        s.check_rows, *s.residual_check, 100 * *s.residual_excess_check,
+        100 / std::sqrt(2.0 * static_cast<double>(s.check_rows * report.shape->r))));
+  }
+  progress.line(fmt::format("backward error: at most about {:.2g} of ||A||, estimated; --method refine certifies it",
+                            *s.backward_error_bound));
   if (s.x_error_estimate) {
     progress.line(fmt::format("x against the least-squares x: expected to differ by about {:.2g} of the norm of this x",
                               *s.x_error_estimate));
@@ -87,12 +97,15 @@ void tell_residual_of_sketch(const Report& report, Progress& progress) {
 
 void tell_residual_of_refinement(const Report& report, Progress& progress) {
   const SolverOutcome& s = report.solver;
-  progress.line(
-      fmt::format("refine: {} after {} passes over A: backward error {:.2g} of ||A||, certified by the sketch",
-                  s.converged ? "converged" : "NOT converged (" + s.reason + ")", s.passes, *s.backward_error));
+  progress.line(fmt::format("refine: {} after {} passes over A: backward error {:.2g} of ||A||, certified by the {}",
+                            s.converged ? "converged" : "NOT converged (" + s.reason + ")", s.passes,
+                            *s.backward_error,
+                            s.preconditioner == to_word(PreconditionerChoice::kGram) ? "Gram matrix" : "sketch"));
   progress.line(fmt::format(
-      "residual: ||A x - b|| = {:.6g}{}, {:.3g} of ||b||; ||A^T (A x - b)|| = {:.2g}, columns scaled", *s.residual_norm,
-      report.shape->r == 1 ? "" : " over all columns", *s.relative_residual, *s.normal_residual));
+      "residual: ||A x - b|| = {:.6g}{}, {:.3g} of ||b||, {:.1g} above the least; ||A^T (A x - b)|| = {:.2g}, columns "
+      "scaled{}",
+      *s.residual_norm, over_columns(report), *s.relative_residual, s.residual_excess_estimate.value_or(0),
+      *s.normal_residual, s.ridge > 0 ? "; all with the rows of the ridge" : ""));
 }
 
 void tell_outcome(const Report& report, const PhaseTimer& timer, const std::string& output, Progress& progress) {
@@ -105,8 +118,8 @@ void tell_outcome(const Report& report, const PhaseTimer& timer, const std::stri
   } else {
     tell_residual_of_sketch(report, progress);
   }
-  progress.line(fmt::format("condition of A with scaled columns about {:.3g}, matrix rank {} of {}",
-                            *s.condition_estimate, *s.rank, report.shape->n));
+  progress.line(fmt::format("condition of A with scaled columns about {:.3g}, matrix rank {} of {}, by {}",
+                            *s.condition_estimate, *s.rank, report.shape->n, s.reduced_solver));
   std::string times;
   for (const Phase phase : {Phase::kOpen, Phase::kRead, Phase::kUpload, Phase::kSketch, Phase::kReduce, Phase::kFactor,
                             Phase::kRefine, Phase::kWrite, Phase::kTotal}) {
@@ -206,8 +219,8 @@ int run_solve(const SolveOptions& options, const Communicator& comm) {
       report.reduce_library = report.backend == "cuda" && options.run.comm == ReduceChoice::kNccl ? "nccl" : "mpi";
       progress.line(fmt::format("backend: {}, {}", backend->name(), backend->device()));
       if (options.run.verbose) tell_ranks(comm, *backend, progress);
-      const std::vector<double> x = solve(options.sketch, options.method, options.run.chunk_rows, *source, *backend,
-                                          {comm, watchdog, progress, timer}, report);
+      const Solution solution = solve(options.sketch, options.method, options.run.chunk_rows, *source, *backend,
+                                      {comm, watchdog, progress, timer}, report);
       watchdog.enter("write");
       comm.together([&] {
         report.status = "solved";
@@ -215,7 +228,7 @@ int run_solve(const SolveOptions& options, const Communicator& comm) {
         if (!comm.is_root()) return;
         warn_of_x(report);
         timer.time(Phase::kWrite, [&] {
-          write_file_atomically(output, solution_image(x, shape.n, shape.r, provenance_json(report)));
+          write_file_atomically(output, solution_image(solution, shape.n, shape.r, provenance_json(report)));
         });
       });
       ignore_ending_signals();  // x is saved: a job that is ended now has not lost it, and must not say so

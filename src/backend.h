@@ -35,8 +35,8 @@ struct ChunkBuffer {
 struct SketchJob {
   SketchSpec spec;
   ProblemShape shape;
-  Plan plan;
-  RowRange rows;  // of this rank
+  Plan plan = {};
+  RowRange rows = {};  // of this rank
   ScalingChoice scaling = ScalingChoice::kAuto;
   ReducePrecision reduce = ReducePrecision::kFp32;
   bool refine = false;  // passes over the same rows will follow

@@ -5,7 +5,7 @@
 
 #include "kernels/half.h"
 #include "src/communicator.h"
-#include "src/reduced_solver.h"
+#include "src/sketch_factor.h"
 
 namespace tallsketch {
 

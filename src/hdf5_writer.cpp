@@ -49,19 +49,24 @@ Hdf5Handle stored_type(ElementType type) {
 
 }  // namespace
 
-std::vector<std::byte> solution_image(const std::vector<double>& x, std::int64_t n, std::int64_t r,
+std::vector<std::byte> solution_image(const Solution& solution, std::int64_t n, std::int64_t r,
                                       const std::string& provenance) {
   initialise_hdf5();
   const Hdf5Handle access(checked(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate"), H5Pclose);
   checked_status(H5Pset_fapl_core(access.get(), std::size_t{1} << 16, 0), "H5Pset_fapl_core");
   const Hdf5Handle file(checked(H5Fcreate("x", H5F_ACC_TRUNC, H5P_DEFAULT, access.get()), "H5Fcreate"), H5Fclose);
   const Hdf5Handle space = simple_space(n, r, r == 1 ? 1 : 2);
-  const Hdf5Handle dataset(
-      checked(H5Dcreate2(file.get(), "/x", H5T_IEEE_F64LE, space.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
-              "H5Dcreate2"),
-      H5Dclose);
-  checked_status(H5Dwrite(dataset.get(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, x.data()), "H5Dwrite");
-  write_text_attribute(dataset.get(), "provenance", provenance);
+  const auto write = [&](const char* name, const std::vector<double>& values) {
+    Hdf5Handle dataset(
+        checked(H5Dcreate2(file.get(), name, H5T_IEEE_F64LE, space.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+                "H5Dcreate2"),
+        H5Dclose);
+    checked_status(H5Dwrite(dataset.get(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()),
+                   "H5Dwrite");
+    return dataset;
+  };
+  write_text_attribute(write("/x", solution.x).get(), "provenance", provenance);
+  if (!solution.standard_errors.empty()) write("/standard_errors", solution.standard_errors);
   checked_status(H5Fflush(file.get(), H5F_SCOPE_LOCAL), "H5Fflush");
   const ssize_t bytes = H5Fget_file_image(file.get(), nullptr, 0);
   checked_status(bytes < 0 ? -1 : 0, "H5Fget_file_image");

@@ -9,11 +9,13 @@
 #include <vector>
 
 #include "kernels/views.h"
+#include "src/solution.h"
 
 namespace tallsketch {
 
-/// Image of a file with /x, float64 (n) or (n, r), and a text attribute `provenance` on it. Errors: kOutput.
-std::vector<std::byte> solution_image(const std::vector<double>& x, std::int64_t n, std::int64_t r,
+/// Image of a file with /x, float64 (n) or (n, r), a text attribute `provenance` on it, and /standard_errors of the same
+/// shape where the solution has them. Errors: kOutput.
+std::vector<std::byte> solution_image(const Solution& solution, std::int64_t n, std::int64_t r,
                                       const std::string& provenance);
 
 /// Where the raw data of a problem file go, in bytes from its start.

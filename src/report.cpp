@@ -37,9 +37,11 @@ Json problem_json(const Report& report) {
 Json sketch_json(const Report& report) {
   if (!report.sketch) return nullptr;
   const SketchSpec& spec = *report.sketch;
-  Json sketch = {{"family", to_word(spec.family)},
+  Json sketch = {{"used", report.solver.preconditioner != to_word(PreconditionerChoice::kGram)},
+                 {"family", to_word(spec.family)},
                  {"hash", to_word(spec.hash)},
                  {"d", spec.d},
+                 {"check_rows", report.solver.check_rows},
                  {"zeta", spec.zeta},
                  {"batch_rows", spec.batch_rows},
                  {"seed", spec.seed},
@@ -56,29 +58,38 @@ Json sketch_json(const Report& report) {
 
 Json precision_json(const Report& report) {
   if (!report.sketch) return nullptr;
-  const bool wide = report.sketch->precision == SketchPrecision::kFp64;
+  const bool gram = report.solver.preconditioner == to_word(PreconditionerChoice::kGram);
+  const bool wide = gram || report.sketch->precision == SketchPrecision::kFp64;
+  const bool cholesky = report.solver.reduced_solver == to_word(ReducedSolverChoice::kCholesky);
   return {{"data", to_word(report.shape->a_type)},
           {"sketch", to_word(report.sketch->precision)},
           {"scaling", report.scaling},
           {"overflowed", report.losses ? Json(report.losses->overflowed) : Json(nullptr)},
           {"flushed", report.losses ? Json(report.losses->flushed) : Json(nullptr)},
           {"reduce", wide ? "fp64" : report.reduce},
-          {"factor", wide ? "fp64" : "fp32"},
+          {"factor", wide || cholesky ? "fp64" : "fp32"},
           {"solve", "fp64"}};
 }
 
 Json solver_json(const SolverOutcome& s) {
   Json rank = nullptr;
   if (s.rank) rank = *s.rank;
+  const auto word = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
   return {{"method", s.method},
+          {"preconditioner", word(s.preconditioner)},
+          {"reduced_solver", word(s.reduced_solver)},
+          {"ridge", s.ridge},
           {"converged", s.converged},
           {"reason", s.reason},
           {"iterations", s.iterations},
           {"passes", s.passes},
           {"backward_error", number(s.backward_error)},
+          {"backward_error_bound", number(s.backward_error_bound)},
           {"residual_norm", number(s.residual_norm)},
           {"relative_residual", number(s.relative_residual)},
           {"residual_excess_estimate", number(s.residual_excess_estimate)},
+          {"residual_check", number(s.residual_check)},
+          {"residual_excess_check", number(s.residual_excess_check)},
           {"x_error_estimate", number(s.x_error_estimate)},
           {"normal_residual", number(s.normal_residual)},
           {"condition_estimate", number(s.condition_estimate)},

@@ -2,12 +2,11 @@
 // Called by drivers/solve.cpp, the benchmark and tests.
 #pragma once
 
-#include <vector>
-
 #include "src/backend.h"
 #include "src/options.h"
 #include "src/report.h"
 #include "src/row_source.h"
+#include "src/solution.h"
 
 namespace tallsketch {
 
@@ -21,12 +20,6 @@ struct SolveContext {
   Watchdog& watchdog;
   Progress& progress;
   PhaseTimer& timer;
-};
-
-/// On rank 0; empty on the others.
-struct Solution {
-  std::vector<double> x;                // (n, r) row-major FP64
-  std::vector<double> standard_errors;  // the same, where they were asked for
 };
 
 /// min_x ||A x - b||^2 + ridge ||x||^2. sketch-solve: one pass over A (three where values leave the sketch's range), d = O(n)
