@@ -49,6 +49,15 @@ struct SketchJob {
   }
 };
 
+/// A least-squares problem for benchmarks, a function of seed and global row. A = G V diag(sigma) V^T / sqrt(m): G standard
+/// normal, V orthonormal (n, n), sigma from 1 to 1 / cond in equal ratios. b = A 1 + e, e normal, with
+/// ||e|| about residual ||A 1||.
+struct MadeUpProblem {
+  double cond = 1e4;
+  double residual = 1e-3;
+  std::uint64_t seed = 0;
+};
+
 /// How the reduced problem becomes triangular.
 struct FactorChoice {
   FactorMethod method = FactorMethod::kQr;
@@ -100,6 +109,11 @@ class Backend {
   virtual std::vector<double> sketch_residual(const std::vector<double>& x) = 0;
   /// Whether the rows of the job are still there as they were uploaded, so that nobody need read the source again.
   virtual bool keeps_rows() const { return false; }
+  /// Benchmarks: after begin, instead of uploads, rows that are made where they are kept; take_kept follows. Adds ||b||^2 of
+  /// this rank's rows. Errors: kUsage where the backend makes none, or the plan keeps no rows
+  virtual void make_up(const MadeUpProblem& problem, std::vector<double>& b_squares);
+  /// Seconds of a read-only pass over the kept rows of A: the floor that benchmarks divide by. Median of `repeats`.
+  virtual double read_floor(int repeats) = 0;
   /// Starts a refinement pass: A^T (b - A x) and ||b - A x||^2 of this rank's rows; b counts as 0 without with_b.
   /// x  (n, r) row-major
   virtual void normal_begin(const std::vector<double>& x, bool with_b) = 0;

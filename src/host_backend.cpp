@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "kernels/normal_product_host.h"
+#include "kernels/read_pass_host.h"
 #include "kernels/sketch_host.h"
 #include "src/communicator.h"
 #include "src/error.h"
@@ -20,6 +21,7 @@
 #include "src/host_buffer.h"
 #include "src/host_gram.h"
 #include "src/host_solve_costs.h"
+#include "src/host_timing.h"
 #include "src/row_pass.h"
 #include "src/sketch_factor.h"
 
@@ -198,6 +200,17 @@ class HostBackend final : public Backend {
                     std::vector<double>(static_cast<std::size_t>(job_.shape.r))};
     host::normal_end(normal_workspace(), sums.gradient.data(), sums.residual_squares.data());
     return sums;
+  }
+
+  double read_floor(int repeats) override {
+    // Read as floats, whatever the type: what the bits mean does not matter.
+    const SlabView a{slab_a_.data(), job_.rows.size() * job_.shape.a_row_bytes() / 4, 1, 1, ElementType::kFloat32, 0};
+    std::vector<double> seconds;
+    volatile double sink = 0;
+    for (int repeat = 0; repeat < repeats; ++repeat) {
+      seconds.push_back(seconds_of([&] { sink = host::read_pass(a, threads_); }));
+    }
+    return median(seconds);
   }
 
   std::vector<double> sketch_copy() override {

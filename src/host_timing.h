@@ -15,6 +15,13 @@ namespace tallsketch {
 /// A (m, n) row-major of its type, entries in [-1, 1) that only have to look unstructured.
 HostBuffer made_up_matrix(const TimedShape& shape, int threads);
 
+template <class F>
+double seconds_of(F&& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
 /// Medians, seconds.
 struct BesideFloor {
   double floor = 0, job = 0;
@@ -24,11 +31,6 @@ struct BesideFloor {
 /// a  in, A as made_up_matrix makes it
 template <class F>
 BesideFloor time_beside_read_pass(const HostBuffer& a, int repeats, int threads, F&& job) {
-  const auto seconds_of = [](auto&& work) {
-    const auto start = std::chrono::steady_clock::now();
-    work();
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  };
   const SlabView bytes{a.data(), a.bytes() / 4, 1, 1, ElementType::kFloat32, 0};  // read as floats, whatever the type
   std::vector<double> floors, jobs;
   volatile double sink = 0;

@@ -62,7 +62,7 @@ void size_up(const PlanLimits& limits, Plan& plan) {
 Plan make_plan(const ProblemShape& shape, const SketchSpec& spec, int ranks, const PlanLimits& limits,
                Compression compression) {
   Plan plan;
-  plan.rank_rows = split_rows(shape.m, spec.batch_rows, ranks);
+  plan.rank_rows = limits.rank_rows.empty() ? split_rows(shape.m, spec.batch_rows, ranks) : limits.rank_rows;
   const std::int64_t most_rows = plan.rank_rows.front().size();
   const std::int64_t cols = shape.n + shape.r;
   plan.sketch_bytes = compression == Compression::kGram ? cols * cols * 8

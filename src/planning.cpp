@@ -118,13 +118,12 @@ SketchJob plan_together(const Attempt& attempt, const MethodOptions& method, std
     comm.together([&] { limits = backend.plan_limits(job); });
     limits.memory_bytes = comm.min(limits.memory_bytes);
     limits.chunk_rows = static_cast<std::int64_t>(chunk_rows);
+    if (kept) limits.rank_rows = kept_job->plan.rank_rows;  // a batch cut by their borders costs its map twice, no more
     comm.together([&] { job.plan = make_plan(shape, job.spec, comm.size(), limits, job.compression); });
     job.rows = job.plan.rank_rows[static_cast<std::size_t>(comm.rank())];
   };
   plan(kept_job != nullptr);
-  if (job.kept && (job.plan.residency != kept_job->plan.residency || job.plan.rank_rows != kept_job->plan.rank_rows)) {
-    plan(false);
-  }
+  if (job.kept && job.plan.residency != kept_job->plan.residency) plan(false);  // no room for both
   report.plan = job.plan;
   context.progress.line(gram ? std::string("preconditioner: FP64 Gram matrix of A")
                              : fmt::format("sketch: {}, {}, seed {}", describe(job.spec),

@@ -10,7 +10,6 @@ struct RowRange {
   std::int64_t end = 0;  // one past the last
   std::int64_t size() const { return end - begin; }
   bool empty() const { return end <= begin; }
-  friend bool operator==(const RowRange&, const RowRange&) = default;
 };
 
 }  // namespace tallsketch

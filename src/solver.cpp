@@ -76,21 +76,20 @@ void solve_gram(const MethodOptions& method, Backend& backend, Reduced& reduced)
 }
 
 /// Plan, one pass over the rows and an all-reduce, then the reduced problem on rank 0. Collective.
-/// earlier  the last attempt's, whose rows may serve again
+/// kept  rows that the backend has already, or nothing
 Reduced compress_and_solve(const Attempt& attempt, const MethodOptions& method, std::uint64_t chunk_rows,
-                           const std::optional<Reduced>& earlier, RowSource& source, Backend& backend,
+                           const std::optional<KeptRows>& kept, RowSource& source, Backend& backend,
                            const SolveContext& context, Report& report) {
   const Communicator& comm = context.comm;
-  const bool rows_kept = earlier && earlier->sketch.exponents.empty() && backend.keeps_rows();
   Reduced reduced;
   // Plan first: sizes and memory decide everything before a row is read.
-  reduced.job = plan_together(attempt, method, chunk_rows, rows_kept ? &earlier->job : nullptr, source, backend, context,
-                              report);
+  reduced.job =
+      plan_together(attempt, method, chunk_rows, kept ? &kept->job : nullptr, source, backend, context, report);
   reduced.held_back = held_back_rows(reduced.job.spec, attempt.sketch);
 
   // One pass and an all-reduce: S [A | b] or [A | b]^T [A | b] on every rank. (Columns that leave its range: scaled, once more.)
-  reduced.sketch = sketch_in_range(reduced.job, earlier ? earlier->sketch.b_norms : std::vector<double>{}, source,
-                                   backend, context, report);
+  reduced.sketch = sketch_in_range(reduced.job, kept ? kept->b_norms : std::vector<double>{}, source, backend, context,
+                                   report);
 
   context.watchdog.enter("factor", factor_seconds(reduced.job));
   comm.together([&] {
@@ -111,11 +110,16 @@ void announce(const Attempt& finer, const std::string& why, const SolveContext& 
 
 double auto_tolerance(ElementType type) { return type == ElementType::kFloat64 ? 1e-15 : 1e-12; }
 
+/// Whether the backend has all rows of this attempt as they are stored: rows that were scaled are others.
+bool keeps_stored_rows(const Reduced& reduced, const Backend& backend) {
+  return backend.keeps_rows() && reduced.sketch.exponents.empty();
+}
+
 /// Refines the reduced problem's solution over all ranks. Collective.
 RefineResult refined(const Reduced& reduced, const MethodOptions& method, RowSource& source, Backend& backend,
                      const SolveContext& context, Report& report) {
   const RefineOptions options{method.tolerance, method.max_passes, method.ridge};
-  const bool kept = backend.keeps_rows() && reduced.sketch.exponents.empty();
+  const bool kept = keeps_stored_rows(reduced, backend);
   if (!kept) {
     const ProblemShape& shape = source.shape();
     context.progress.line(fmt::format("refine: every pass over A reads {} from the files again",
@@ -137,7 +141,7 @@ Solution sketched_solution(const Reduced& reduced, Backend& backend, Report& rep
 }  // namespace
 
 Solution solve(const SketchOptions& sketch, const MethodOptions& asked, std::uint64_t chunk_rows, RowSource& source,
-               Backend& backend, const SolveContext& context, Report& report) {
+               Backend& backend, const SolveContext& context, Report& report, const KeptRows* kept_rows) {
   const Communicator& comm = context.comm;
   const auto [m, n, r, stored] = source.shape();
   const bool refines = asked.method == SolveMethod::kRefine;
@@ -145,12 +149,16 @@ Solution solve(const SketchOptions& sketch, const MethodOptions& asked, std::uin
   if (method.tolerance == 0) method.tolerance = auto_tolerance(stored);
   Attempt attempt = first_attempt(sketch, method, source.shape(), backend, context);
 
-  std::optional<Reduced> reduced;
+  std::optional<KeptRows> kept;
+  if (kept_rows != nullptr) kept = *kept_rows;
   while (true) {
-    reduced = compress_and_solve(attempt, method, chunk_rows, reduced, source, backend, context, report);
+    const Reduced reduced =
+        compress_and_solve(attempt, method, chunk_rows, kept, source, backend, context, report);
+    kept.reset();
+    if (keeps_stored_rows(reduced, backend)) kept = {reduced.job, reduced.sketch.b_norms};
     // What A hides from this attempt, a finer one may see: before rank is judged or a certificate believed.
     const std::optional<Attempt> finer = refines ? finer_attempt(attempt, stored) : std::nullopt;
-    const bool resolved = reduced->solution.condition <= resolved_condition(attempt);
+    const bool resolved = reduced.solution.condition <= resolved_condition(attempt);
     if (finer && agreed(comm, !resolved)) {
       announce(*finer, fmt::format("the condition exceeds {:.0e}", resolved_condition(attempt)), context, report);
       attempt = *finer;
@@ -159,14 +167,14 @@ Solution solve(const SketchOptions& sketch, const MethodOptions& asked, std::uin
     Solution solution;
     comm.together([&] {
       if (!comm.is_root()) return;
-      if (asked.rank_policy == RankPolicy::kError) require_full_rank(reduced->solution, n, attempt.sketch.precision);
-      require_finite_x(reduced->solution.x);
-      if (!refines) solution = sketched_solution(*reduced, backend, report);
+      if (asked.rank_policy == RankPolicy::kError) require_full_rank(reduced.solution, n, attempt.sketch.precision);
+      require_finite_x(reduced.solution.x);
+      if (!refines) solution = sketched_solution(reduced, backend, report);
     });
     if (!refines) return solution;
 
     // Passes over A, until the backward error is certified by a preconditioner that can be believed.
-    const RefineResult result = refined(*reduced, method, source, backend, context, report);
+    const RefineResult result = refined(reduced, method, source, backend, context, report);
     if (finer && agreed(comm, result.reason == RefineReason::kSketchMisfit)) {
       announce(*finer, "the first is too coarse for this matrix", context, report);
       attempt = *finer;
@@ -174,11 +182,11 @@ Solution solve(const SketchOptions& sketch, const MethodOptions& asked, std::uin
     }
     comm.together([&] {
       if (!comm.is_root()) return;
-      record_refinement(result, reduced->sketch.b_norm, report.solver);
+      record_refinement(result, reduced.sketch.b_norm, report.solver);
       solution.x = result.x;
       if (method.standard_errors) {
-        const std::int64_t d = attempt.compression == Compression::kGram ? 0 : reduced->job.spec.d;
-        solution.standard_errors = standard_errors(reduced->solution, reduced->factor, result, source.shape(), d);
+        const std::int64_t d = attempt.compression == Compression::kGram ? 0 : reduced.job.spec.d;
+        solution.standard_errors = standard_errors(reduced.solution, reduced.factor, result, source.shape(), d);
       }
     });
     return solution;
