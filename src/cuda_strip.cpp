@@ -31,7 +31,7 @@ cuda::DeviceLimits limits_of_current_device() {
 bool StripSketcher::serves(const SketchSpec& spec, std::int64_t n) {
   bool available = false;
   check(cuda::strip_engine_available(&available));
-  return available && cuda::make_strip_plan(spec, n, limits_of_current_device()).served;
+  return available && cuda::make_strip_plan(cuda::launch_share(spec), n, limits_of_current_device()).served;
 }
 
 namespace {
@@ -79,9 +79,10 @@ std::int64_t most_partials(const cuda::StripPlan& plan, const cuda::DeviceLimits
 
 }  // namespace
 
-std::int64_t StripSketcher::bytes(const SketchSpec& spec, std::int64_t n, std::int64_t r, std::int64_t rows,
+std::int64_t StripSketcher::bytes(const SketchSpec& whole, std::int64_t n, std::int64_t r, std::int64_t rows,
                                   ElementType type) {
   const cuda::DeviceLimits limits = limits_of_current_device();
+  const SketchSpec spec = cuda::launch_share(whole);
   const cuda::StripPlan plan = plan_for(spec, n, limits, type);
   const std::int64_t tiles = table_tiles(spec, plan, rows_at_once(plan, n, rows, type));
   return tiles * plan.table_bytes_per_tile() +
@@ -90,12 +91,14 @@ std::int64_t StripSketcher::bytes(const SketchSpec& spec, std::int64_t n, std::i
 
 StripSketcher::StripSketcher(const SketchSpec& spec, std::int64_t n, std::int64_t r, std::int64_t rows,
                              ElementType type)
-    : spec_(spec), limits_(limits_of_current_device()) {
-  plan_ = plan_for(spec, n, limits_, type);
-  table_tiles_ = table_tiles(spec, plan_, rows_at_once(plan_, n, rows, type));
+    : spec_(cuda::launch_share(spec)),
+      launches_(static_cast<int>(spec.d / spec_.d)),
+      plan_(plan_for(spec_, n, limits_of_current_device(), type)),
+      limits_(limits_of_current_device()),
+      table_tiles_(table_tiles(spec_, plan_, rows_at_once(plan_, n, rows, type))) {
   table_ = DeviceBuffer<std::byte>(table_tiles_ * plan_.table_bytes_per_tile());
   partials_ = DeviceBuffer<float>(most_partials(plan_, limits_, r));
-  converted_ = DeviceBuffer<float>(converted_floats(spec, plan_, n, table_tiles_, type));
+  converted_ = DeviceBuffer<float>(converted_floats(spec_, plan_, n, table_tiles_, type));
 }
 
 std::int64_t StripSketcher::rows_per_table() const { return covered_rows(spec_, plan_, table_tiles_); }
@@ -107,15 +110,17 @@ void StripSketcher::add(const SlabView& a, const SlabView& b, const SketchView<f
   for (std::int64_t begin = 0; begin < a.rows;) {
     const std::int64_t first = a.first_row + begin;
     const std::int64_t end = std::min(a.rows, (first / span * span + rows_per_table()) - a.first_row);
-    fill_table(first, end - begin, stream);
-    apply(rows_of(a, begin, end - begin), rows_of(b, begin, end - begin), sketch_a, sketch_b, stream);
+    for (int launch = 0; launch < launches_; ++launch) {
+      fill_table(first, end - begin, launch, stream);
+      apply(rows_of(a, begin, end - begin), rows_of(b, begin, end - begin), launch, sketch_a, sketch_b, stream);
+    }
     begin = end;
   }
 }
 
-void StripSketcher::fill_table(std::int64_t first_row, std::int64_t rows, const CudaStream& stream) {
-  check(cuda::fill_strip_table(spec_, plan_, cuda::tiles_of_rows(plan_, spec_, first_row, rows), table_.data(),
-                               stream.get()));
+void StripSketcher::fill_table(std::int64_t first_row, std::int64_t rows, int launch, const CudaStream& stream) {
+  check(cuda::fill_strip_table(spec_, plan_, cuda::tiles_of_rows(plan_, spec_, first_row, rows), launch * spec_.zeta,
+                               table_.data(), stream.get()));
 }
 
 /// The rows as the plan reads them: themselves, or their copy in FP32.
@@ -127,19 +132,24 @@ SlabView StripSketcher::in_type_of_plan(const SlabView& a, const CudaStream& str
   return {converted_.data(), a.rows, a.cols, pitch, ElementType::kFloat32, a.first_row};
 }
 
-void StripSketcher::apply(const SlabView& a, const SlabView& b, const SketchView<float>& sketch_a,
+void StripSketcher::apply(const SlabView& a, const SlabView& b, int launch, const SketchView<float>& sketch_a,
                           const SketchView<float>& sketch_b, const CudaStream& stream) {
   const cuda::TileRange tiles = cuda::tiles_of_rows(plan_, spec_, a.first_row, a.rows);
   if (tiles.count == 0) return;
   const cuda::StripGrid grid = cuda::make_strip_grid(plan_, tiles.count, limits_);
   const SlabView readable = in_type_of_plan(a, stream);
+  // The rows of the launch's blocks.
+  const auto share_of = [&](const SketchView<float>& sketch) {
+    return SketchView<float>{sketch.data + launch * spec_.d * sketch.pitch, spec_.d, sketch.cols, sketch.pitch};
+  };
+  const SketchView<float> share_a = share_of(sketch_a), share_b = share_of(sketch_b);
   check(
-      cuda::strip_sketch(spec_, plan_, readable, table_.data(), tiles, grid, partials_.data(), sketch_a, stream.get()));
+      cuda::strip_sketch(spec_, plan_, readable, table_.data(), tiles, grid, partials_.data(), share_a, stream.get()));
   for (std::int64_t first = 0; first < b.cols; first += kNarrowColumns) {
     const std::int64_t cols = std::min(kNarrowColumns, b.cols - first);
     const SlabView columns{static_cast<const float*>(b.data) + first, b.rows, cols, b.pitch, b.type, b.first_row};
     check(cuda::strip_sketch_narrow(spec_, plan_, columns, table_.data(), tiles, partials_.data(),
-                                    {sketch_b.data + first, sketch_b.rows, cols, sketch_b.pitch}, stream.get()));
+                                    {share_b.data + first, share_b.rows, cols, share_b.pitch}, stream.get()));
   }
 }
 

@@ -130,6 +130,22 @@ struct BenchSketchOptions {
   RunOptions run;
 };
 
+struct BenchSolveOptions {
+  std::vector<std::int64_t> cols = {64, 256, 1024};
+  std::uint64_t bytes = std::uint64_t{1} << 28;  // of A, per rank
+  std::vector<std::int64_t> rhs = {1};
+  std::vector<ElementType> dtype = {ElementType::kFloat32};
+  std::vector<double> cond = {1e4};
+  std::vector<double> residual = {1e-3};  // ||e|| / ||A x||
+  std::vector<BenchRoute> route = {BenchRoute::kRefineSketch, BenchRoute::kRefineGram, BenchRoute::kSketchCholesky,
+                                   BenchRoute::kSketchQr, BenchRoute::kNormalEquations};
+  double tolerance = 0;   // 0: by the type of A
+  double oversample = 0;  // 0: auto
+  std::uint64_t seed = 0;
+  int repeats = 3;
+  RunOptions run;
+};
+
 struct BenchPassesOptions {
   std::vector<std::int64_t> cols = {256, 512, 1024};
   std::uint64_t bytes = std::uint64_t{1} << 30;  // of A
@@ -172,6 +188,7 @@ void add_solve_options(CLI::App& app, SolveOptions& options);
 void add_generate_options(CLI::App& app, GenerateOptions& options);
 void add_inspect_options(CLI::App& app, InspectOptions& options);
 void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options);
+void add_bench_solve_options(CLI::App& app, BenchSolveOptions& options);
 void add_bench_passes_options(CLI::App& app, BenchPassesOptions& options);
 void add_study_geometry_options(CLI::App& app, StudyGeometryOptions& options);
 

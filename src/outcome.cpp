@@ -40,7 +40,7 @@ void record_reduced(const TriangularFactor& factor, const ReducedSolution& solut
         to_word(compression == Compression::kGram ? PreconditionerChoice::kGram : PreconditionerChoice::kSketch);
   }
   const bool spectral = solution.by == ReducedMethod::kSpectral;
-  outcome.reduced_solver = to_word(spectral ? ReducedSolverChoice::kSvd
+  outcome.reduced_solver = to_word(spectral                                   ? ReducedSolverChoice::kSvd
                                    : factor.method == FactorMethod::kCholesky ? ReducedSolverChoice::kCholesky
                                                                               : ReducedSolverChoice::kQr);
   outcome.ridge = method.ridge;

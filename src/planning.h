@@ -12,9 +12,10 @@ struct Report;
 struct SolveContext;
 
 /// The attempt to begin with: what was asked for, and where that leaves a choice, what the cost model expects to be fastest.
-/// Errors  kUsage for options that do not go together
+/// rows_kept  whether the backend keeps the rows already
+/// Errors     kUsage for options that do not go together
 Attempt first_attempt(const SketchOptions& sketch, const MethodOptions& method, const ProblemShape& shape,
-                      Backend& backend, const SolveContext& context);
+                      bool rows_kept, Backend& backend, const SolveContext& context);
 
 /// Sizes, memory, rows of every rank: the job of this rank, told to the user.
 /// kept_job  the job whose rows the backend keeps, or null; the new one takes them over if its plan lets it
