@@ -19,7 +19,9 @@ using namespace tallsketch;
 
 namespace {
 
-constexpr MethodOptions kRefine{SolveMethod::kRefine, 0, 200};
+constexpr MethodOptions kRefine{.method = SolveMethod::kRefine};
+/// As it was before there was a choice.
+constexpr MethodOptions kBySketch{.method = SolveMethod::kRefine, .preconditioner = PreconditionerChoice::kSketch};
 
 struct Solved {
   std::vector<double> x;  // rank 0
@@ -33,7 +35,7 @@ Solved solve_refined(RowSource& source, const MethodOptions& method, std::uint64
   Watchdog watchdog(120, "test");
   Progress silent(nullptr);
   Solved solved;
-  solved.x = solve({}, method, chunk_rows, source, *backend, {comm, watchdog, silent, timer}, solved.report);
+  solved.x = solve({}, method, chunk_rows, source, *backend, {comm, watchdog, silent, timer}, solved.report).x;
   return solved;
 }
 
@@ -68,18 +70,20 @@ TEST_CASE("Refinement meets its certificate in both types, and x agrees with a d
   const Communicator comm(MPI_COMM_WORLD);
   for (const ElementType type : {ElementType::kFloat32, ElementType::kFloat64}) {
     SyntheticSource source({.kind = "gaussian", .m = 9000, .n = 40, .type = type, .noise = 0.5, .seed = 3});
-    const Solved solved = solve_refined(source, kRefine, 1000);
-    MPI_REQUIRE(!comm.is_root() || solved.report.solver.converged);
-    bool near = true;
-    if (comm.is_root()) {
-      const double tolerance = type == ElementType::kFloat64 ? 1e-15 : 1e-12;
-      CHECK(*solved.report.solver.backward_error <= tolerance);
-      CHECK(solved.report.solver.passes <= 40);
-      // Condition about 1.2, residual half of b: x moves by a few times the backward error times sqrt(n).
-      near = relative_difference(solved.x, direct_solution(source)) < 100 * tolerance;
-      CHECK(near);
+    for (const MethodOptions& method : {kRefine, kBySketch}) {
+      const Solved solved = solve_refined(source, method, 1000);
+      MPI_REQUIRE(!comm.is_root() || solved.report.solver.converged);
+      bool near = true;
+      if (comm.is_root()) {
+        const double tolerance = type == ElementType::kFloat64 ? 1e-15 : 1e-12;
+        CHECK(*solved.report.solver.backward_error <= tolerance);
+        CHECK(solved.report.solver.passes <= 40);
+        // Condition about 1.2, residual half of b: x moves by a few times the backward error times sqrt(n).
+        near = relative_difference(solved.x, direct_solution(source)) < 100 * tolerance;
+        CHECK(near);
+      }
+      MPI_REQUIRE(near);
     }
-    MPI_REQUIRE(near);
   }
 }
 
@@ -87,16 +91,21 @@ TEST_CASE("Ill-conditioned float64 data are sketched again in FP64 and certified
   const Communicator comm(MPI_COMM_WORLD);
   SyntheticSource source(
       {.kind = "illcond", .m = 6000, .n = 30, .type = ElementType::kFloat64, .cond = 1e9, .noise = 0.1, .seed = 4});
-  const Solved solved = solve_refined(source, kRefine);
-  MPI_REQUIRE(solved.report.sketch->precision == SketchPrecision::kFp64);
-  MPI_REQUIRE(!comm.is_root() || solved.report.solver.converged);
-  if (comm.is_root()) CHECK(*solved.report.solver.backward_error <= 1e-15);
+  for (const MethodOptions& method : {kRefine, kBySketch}) {
+    const Solved solved = solve_refined(source, method);
+    MPI_REQUIRE(solved.report.sketch->precision == SketchPrecision::kFp64);
+    MPI_REQUIRE(!comm.is_root() || solved.report.solver.converged);
+    if (comm.is_root()) CHECK(*solved.report.solver.backward_error <= 1e-15);
+  }
 }
 
 TEST_CASE("A limit of passes ends refinement without an error, with an x and without convergence") {
   const Communicator comm(MPI_COMM_WORLD);
   SyntheticSource source({.kind = "gaussian", .m = 5000, .n = 20, .noise = 0.5, .seed = 5});
-  const Solved solved = solve_refined(source, {SolveMethod::kRefine, 1e-12, 4});
+  MethodOptions method = kBySketch;
+  method.tolerance = 1e-12;
+  method.max_passes = 4;
+  const Solved solved = solve_refined(source, method);
   MPI_REQUIRE(!solved.report.solver.converged);
   MPI_REQUIRE(!comm.is_root() || solved.x.size() == 20);
   if (comm.is_root()) CHECK(*solved.report.solver.backward_error > 1e-12);
@@ -105,7 +114,9 @@ TEST_CASE("A limit of passes ends refinement without an error, with an x and wit
 TEST_CASE("Refinement repeats bit for bit at fixed ranks and chunks") {
   const Communicator comm(MPI_COMM_WORLD);
   SyntheticSource source({.kind = "coherent", .m = 7000, .n = 25, .noise = 0.5, .seed = 6});
-  const Solved first = solve_refined(source, kRefine, 900);
-  const Solved second = solve_refined(source, kRefine, 900);
-  MPI_REQUIRE(first.x == second.x);
+  for (const MethodOptions& method : {kRefine, kBySketch}) {
+    const Solved first = solve_refined(source, method, 900);
+    const Solved second = solve_refined(source, method, 900);
+    MPI_REQUIRE(first.x == second.x);
+  }
 }

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cmath>
 #include <cstdlib>
+#include <memory>
 
 #include <lapacke.h>
 
@@ -106,6 +107,10 @@ void scale_columns(DenseProblem& problem, const std::vector<int>& exponents) {
   }
 }
 
+const UpperTriangle& upper_of(const SketchedFactor& factor) {
+  return dynamic_cast<const TrianglePreconditioner&>(*factor.preconditioner).upper();
+}
+
 DenseSketch sketch_problem(const DenseProblem& problem, std::int64_t d, FactorPrecision precision, double ridge) {
   const DenseProblem extended = with_ridge_rows(problem, ridge);
   const std::int64_t n = problem.n, r = problem.r, cols = n + r;
@@ -124,12 +129,13 @@ DenseSketch sketch_problem(const DenseProblem& problem, std::int64_t d, FactorPr
   }
   const std::vector<double> upper = triangle_of(d, cols, sketch);
   exponents.resize(static_cast<std::size_t>(n));
-  DenseSketch result{{UpperTriangle(n, upper.data(), cols), exponents}, {}, {}};
+  DenseSketch result{
+      {std::make_shared<TrianglePreconditioner>(UpperTriangle(n, upper.data(), cols)), exponents}, {}, {}};
   result.start.resize(static_cast<std::size_t>(n * r));
   for (std::int64_t k = 0; k < r; ++k) {
     const double* column = upper.data() + (n + k) * cols;
     std::vector<double> y(column, column + n);
-    result.factor.upper.solve(y);
+    upper_of(result.factor).solve(y);
     for (std::int64_t j = 0; j < n; ++j) {
       result.start[at(j, k, r)] = std::ldexp(y[static_cast<std::size_t>(j)], exponents[static_cast<std::size_t>(j)]);
     }

@@ -31,6 +31,9 @@ struct DenseSketch {
   std::vector<double> rhs_norm;  // (r): ||S b||
 };
 
+/// R of a factor whose preconditioner is a triangle.
+const UpperTriangle& upper_of(const SketchedFactor& factor);
+
 enum class FactorPrecision { kFp32, kFp64 };
 
 /// Sketches [A | b; sqrt(ridge) I | 0] by a SparseStack with d rows, zeta = 4, and factors it with scaled columns.

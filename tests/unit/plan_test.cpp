@@ -176,7 +176,7 @@ TEST_CASE("A plan that does not fit names every part, the limit and the remedies
   PlanLimits limits;
   limits.scratch_bytes = [](std::int64_t rows) { return 4 * rows + 96; };
   limits.chunk_rows = 1000;
-  limits.chunk_buffers = 2;
+  limits.chunk_row_bytes = 2 * shape.row_bytes();
   const Plan free_plan = make_plan(shape, spec, 2, limits);  // memory 0: not known, not limited
   CHECK(free_plan.chunk_bytes == 2 * 1000 * (50 * 8 + 2 * 8));
   CHECK(free_plan.sketch_bytes == 128 * 52 * 4);
@@ -199,6 +199,7 @@ TEST_CASE("Chunks are whole batches, shrink to the memory there is and never exc
   const ProblemShape shape{10'000'000, 64, 1, ElementType::kFloat32};
   const SketchSpec spec = make_sketch_spec(shape, {});
   PlanLimits limits;
+  limits.chunk_row_bytes = shape.row_bytes();
   const Plan plan = make_plan(shape, spec, 4, limits);
   CHECK(plan.chunk_rows > 20 * spec.batch_rows);
   CHECK(plan.chunk_rows % spec.batch_rows == 0);
@@ -239,7 +240,9 @@ TEST_CASE("Where the backend can keep rows they stay exactly when the slab fits 
   const ProblemShape shape{1'000'000, 100, 1, ElementType::kFloat32};
   const SketchSpec spec = make_sketch_spec(shape, {});
   PlanLimits limits;
-  limits.device_row_bytes = 104 * 4;
+  limits.kept_row_bytes = 104 * 4;
+  limits.kept_chunk_row_bytes = shape.row_bytes();
+  limits.chunk_row_bytes = 2 * shape.row_bytes();
   limits.memory_bytes = std::int64_t{1} << 40;
   const Plan resident = make_plan(shape, spec, 2, limits);
   CHECK(resident.residency == Residency::kDevice);
