@@ -21,20 +21,22 @@ SEED = 11
 REPORT_KEYS = {
     "tool": ["version", "git", "build"], "status": None, "exit_code": None,
     "problem": ["files", "a", "b", "m", "n", "r", "dtype", "layout"],
-    "sketch": ["family", "hash", "d", "zeta", "seed", "precision", "rounding"],
+    "sketch": ["used", "family", "hash", "d", "check_rows", "zeta", "seed", "precision", "rounding"],
     "precision": ["sketch", "reduce", "overflowed", "flushed"],
-    "solver": ["method", "converged", "reason", "iterations", "passes", "backward_error", "residual_norm",
-               "relative_residual", "residual_excess_estimate", "normal_residual", "condition_estimate", "rank", "x_norm"],
+    "solver": ["method", "preconditioner", "reduced_solver", "ridge", "converged", "reason", "iterations", "passes",
+               "backward_error", "backward_error_bound", "residual_norm", "relative_residual", "residual_excess_estimate",
+               "residual_check", "residual_excess_check", "normal_residual", "condition_estimate", "rank", "x_norm"],
     "plan": ["residency", "chunk_rows"],
     "timing": ["open", "read", "upload", "sketch", "reduce", "factor", "refine", "write", "total"],
     "comm": ["size", "nodes", "ranks"], "io": ["mode", "bytes", "gb_per_s"], "warnings": None, "schema_version": None,
 }
 RUN_OPTIONS = ["--chunk-rows", "--timeout", "--ignore-launcher", "--quiet", "--verbose"]
-SKETCH_OPTIONS = ["--sketch", "--zeta", "--hash", "--oversample", "--sketch-rows", "--seed", "--precision",
-                  "--rounding", "--scaling", "--reduce"]
+SKETCH_OPTIONS = ["--sketch", "--zeta", "--hash", "--oversample", "--sketch-rows", "--check-rows", "--seed",
+                  "--precision", "--rounding", "--scaling", "--reduce"]
 HELP = {
-    "solve": ["--a", "--b", "--output", "--report", "--method", "--backend", "--comm", "--memory", *SKETCH_OPTIONS,
-              *RUN_OPTIONS],
+    "solve": ["--a", "--b", "--output", "--report", "--method", "--tol", "--max-iters", "--ridge", "--standard-errors",
+              "--rank-deficient", "--preconditioner", "--reduced-solver", "--backend", "--comm", "--memory",
+              *SKETCH_OPTIONS, *RUN_OPTIONS],
     "generate": ["--rows", "--cols", "--kind", "--cond", "--rank", "--noise", "--seed", "--dtype", "--shards",
                  *RUN_OPTIONS],
     "inspect": ["--a", "--b", "--ranks", "--backend", "--memory", *SKETCH_OPTIONS, *RUN_OPTIONS],
@@ -47,7 +49,10 @@ HELP = {
                      *RUN_OPTIONS],
 }
 # Flags, and options whose absence is their default.
-NO_DEFAULT = {"--help", "--version", "--ignore-launcher", "--quiet", "--verbose", "--report", "--sketch-rows"}
+NO_DEFAULT = {"--help", "--version", "--ignore-launcher", "--quiet", "--verbose", "--report", "--sketch-rows",
+              "--standard-errors"}
+ONE_PASS = ["--method", "sketch-solve"]
+METHODS = {"refine": [], "sketch-solve": ONE_PASS}  # refine is the default
 
 
 def read_x(path):
@@ -60,6 +65,17 @@ def read_x(path):
 def plain_lines(text):
     """Whether a text is whole lines without control characters."""
     return (not text or text.endswith("\n")) and all(line.isprintable() for line in text.splitlines())
+
+
+def read_report(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def refined(solver, tolerance):
+    """Whether the solver of a report is the default, and met its certificate."""
+    return (solver["method"], solver["converged"], solver["reason"]) == ("refine", True, "certificate met") and \
+        0 <= solver["backward_error"] <= tolerance and solver["passes"] <= 30 and solver["iterations"] < solver["passes"]
 
 
 def write(path, a, b):
@@ -121,6 +137,23 @@ def check_report(checks, name, text, code, ranks):
     return report
 
 
+def check_one_pass(checks, name, folder, ranks):
+    """Of p.h5 by sketch-solve: the figures of the report."""
+    done = run(["solve", "p.h5", "-o", "one.h5", *ONE_PASS, "--report", "-"], ranks=ranks, cwd=folder)
+    if not checks.check(f"{name}: sketch-solve: exit 0", done.code == 0, done):
+        return
+    report = check_report(checks, f"{name}, sketch-solve", done.out, 0, ranks)
+    solver, sketch = report["solver"], report["sketch"]
+    rows = sketch["d"] - sketch["check_rows"]
+    checks.check(f"{name}: sketch-solve: method, passes", (solver["method"], solver["passes"]) == ("sketch-solve", 1), solver)
+    checks.check(f"{name}: sketch-solve: the excess estimate is 1 / sqrt(1 - n / (d - check rows)) - 1", abs(
+        solver["residual_excess_estimate"] - (np.sqrt(rows / (rows - 9)) - 1)) < 1e-12, report)
+    checks.check(f"{name}: sketch-solve: measured by 64 rows", sketch["check_rows"] == 64 and sketch["used"] and
+                 solver["residual_check"] > 0 and solver["residual_excess_check"] is not None, report)
+    checks.check(f"{name}: sketch-solve: no certificate but a bound", solver["backward_error"] is None and
+                 0 < solver["backward_error_bound"] < 1, solver)
+
+
 def check_output(checks, folder):
     """Where x goes, what the report and the streams hold."""
     rng = np.random.default_rng(SEED)
@@ -150,9 +183,13 @@ def check_output(checks, folder):
                          (3000, 9, 1, "float32"), problem)
             checks.check(f"{name}: bytes read", report["io"]["bytes"] == 3000 * 9 * 4, report["io"])
             checks.check(f"{name}: x_norm", abs(report["solver"]["x_norm"] - np.linalg.norm(x)) < 1e-12, report["solver"])
-            checks.check(f"{name}: excess estimate is sqrt(d/(d-n)) - 1", abs(
-                report["solver"]["residual_excess_estimate"] - (np.sqrt(report["sketch"]["d"] / (report["sketch"]["d"] - 9)) -
-                                                                1)) < 1e-12, report["solver"])
+            checks.check(f"{name}: refine is the default, certified", refined(report["solver"], 1e-12), report["solver"])
+            wide = a.astype("f4").astype("f8")
+            least = np.linalg.lstsq(wide, b[:, 0].astype("f4").astype("f8"), rcond=None)[0]
+            # A is well conditioned, and the tolerance of float32 data 1e-12.
+            checks.check(f"{name}: x is the least-squares x", np.linalg.norm(x - least) < 1e-11 * np.linalg.norm(least),
+                         x - least)
+        check_one_pass(checks, name, folder, ranks)
         done = run(["solve", "p.h5:/A", "-o", "three.h5", "--b", "p3.h5:/b", "--report", "r.json", "--quiet"],
                    ranks=ranks, cwd=folder)
         checks.check(f"{name}: --quiet says nothing", done.code == 0 and not done.out and not done.err, done)
@@ -201,27 +238,28 @@ def check_small_problems(checks, folder):
         cases[f"one column, {m} rows"] = (column, -3 * column[:, 0], [-3])
 
     def solve(job):
-        (label, (matrix, rhs, expected)), ranks = job
-        stem = os.path.join(folder, f"small {label} {ranks}")
+        (label, (matrix, rhs, expected)), ranks, method = job
+        stem = os.path.join(folder, f"small {label} {ranks} {method}")
         write(stem + ".h5", matrix.astype("f8"), rhs.astype("f8"))
-        done = run(["solve", stem + ".h5", "--report", stem + ".json"], ranks=ranks, cwd=folder)
-        name = f"{label}, {ranks} ranks"
+        done = run(["solve", stem + ".h5", "--report", stem + ".json", *METHODS[method]], ranks=ranks, cwd=folder)
+        name = f"{label}, {ranks} ranks, {method}"
         if not checks.check(f"{name}: exit 0", done.code == 0, done):
             return
         x, _ = read_x(stem + ".x.h5")
-        # b lies in the range of A: x is exact but for the FP32 sketch and QR, times a condition below 100.
+        # b lies in the range of A: x is exact but for the FP32 sketch, times a condition below 100; or for FP64 passes.
+        limit = 1e-12 if method == "refine" else 2e-5
         checks.check(f"{name}: x", x.shape == np.shape(expected) and
-                     np.linalg.norm(x - expected) <= 2e-5 * np.linalg.norm(expected), (x, expected))
-        with open(stem + ".json", encoding="utf-8") as file:
-            report = check_report(checks, name, file.read(), 0, ranks)
+                     np.linalg.norm(x - expected) <= limit * np.linalg.norm(expected), (x, expected))
+        report = check_report(checks, name, read_report(stem + ".json"), 0, ranks)
         solver = report["solver"]
         checks.check(f"{name}: residual known and near 0", solver["relative_residual"] is not None and
-                     solver["relative_residual"] < 1e-4 and solver["converged"] is True, solver)
+                     solver["relative_residual"] < 5 * limit and solver["converged"] is True, solver)
+        checks.check(f"{name}: certified, if refined", method != "refine" or refined(solver, 1e-15), solver)
         if label == "square":
             checks.check(f"{name}: the layout is told in log and report", "square" in done.out and
                          any("square" in warning for warning in report["warnings"]), done)
 
-    in_parallel(solve, itertools.product(cases.items(), (1, 3)))
+    in_parallel(solve, itertools.product(cases.items(), (1, 3), METHODS))
 
 
 def check_quality(checks, folder):
@@ -236,8 +274,8 @@ def check_quality(checks, folder):
     def solve(job):
         ranks, seed, run_number = job
         output = os.path.join(folder, f"q.{ranks}.{seed}.{run_number}.h5")
-        done = run(["solve", path, "-o", output, "--report", output + ".json", "--seed", seed, "--sketch-rows", 128, "--quiet"],
-                   ranks=ranks, cwd=folder)
+        done = run(["solve", path, "-o", output, "--report", output + ".json", *ONE_PASS, "--check-rows", 0, "--seed", seed,
+                    "--sketch-rows", 128, "--quiet"], ranks=ranks, cwd=folder)
         if not checks.check(f"quality: {ranks} ranks, seed {seed}: exit 0", done.code == 0, done):
             return None
         with open(output + ".json", encoding="utf-8") as file:
@@ -271,53 +309,76 @@ def check_quality(checks, folder):
 
 
 def check_range(checks, folder):
-    """Columns that FP32 cannot hold are scaled by powers of two, which x shows to the last bit."""
+    """Columns that the sketch cannot hold are scaled by powers of two, which x shows to the last bit."""
     rng = np.random.default_rng(SEED)
     a, b = rng.standard_normal((5000, 7)), rng.standard_normal((5000, 2))
-    powers, b_powers = np.array([300, -300, 0, 7, -200, 300, -300]), np.array([-300, 250])
+    # Beyond FP32; beyond the range in which FP64 norms can be squared.
+    powers = {"far": np.array([300, -300, 0, 7, -200, 300, -300]), "farther": np.array([600, -600, 0, 7, -500, 700, -700])}
+    b_powers = np.array([-300, 250])
     write(os.path.join(folder, "plain.h5"), a, b)
-    write(os.path.join(folder, "scaled.h5"), np.ldexp(a, powers), np.ldexp(b, b_powers))
-    for ranks in (1, 3):
-        found, reports = {}, {}
-        for stem in ("plain", "scaled"):
-            done = run(["solve", f"{stem}.h5", "--report", f"{stem}.json"], ranks=ranks, cwd=folder)
-            if not checks.check(f"range: {stem}, {ranks} ranks: exit 0", done.code == 0, done):
+    for stem, of_columns in powers.items():
+        write(os.path.join(folder, f"{stem}.h5"), np.ldexp(a, of_columns), np.ldexp(b, b_powers))
+    # Passes that only look for the range: two, where the columns leave it.
+    cases = [(ONE_PASS, {"plain": 0, "far": 2, "farther": 2}), ([], {"plain": 0, "far": 0, "farther": 2}),
+             (["--preconditioner", "sketch"], {"plain": 0, "far": 2, "farther": 2})]
+
+    def solve(job):
+        (options, searches), ranks = job
+        found, least = {}, 0
+        for stem, more in searches.items():
+            name = f"range: {stem} {' '.join(options)}, {ranks} ranks"
+            output = os.path.join(folder, f"{stem}.{len(options)}{options[-1:]}.{ranks}.x.h5")
+            done = run(["solve", f"{stem}.h5", "-o", output, "--report", output + ".json", *options], ranks=ranks, cwd=folder)
+            if not checks.check(f"{name}: exit 0", done.code == 0, done):
                 return
-            checks.check(f"range: {stem}, {ranks} ranks: the log tells of scaled columns",
-                         ("columns scaled by powers of two, because" in done.out) == (stem == "scaled"), done)
-            found[stem], _ = read_x(os.path.join(folder, f"{stem}.x.h5"))
-            with open(os.path.join(folder, f"{stem}.json"), encoding="utf-8") as file:
-                reports[stem] = check_report(checks, f"range: {stem}, {ranks} ranks", file.read(), 0, ranks)
-        expected = np.ldexp(found["plain"], b_powers[None, :] - powers[:, None])
-        checks.check(f"range: x of scaled columns, {ranks} ranks", np.array_equal(found["scaled"], expected), found)
-        for stem, scaling, passes in (("plain", "none", 1), ("scaled", "auto", 3)):
-            checks.check(f"range: {stem}: scaling and passes of the report", (reports[stem]["precision"]["scaling"],
-                         reports[stem]["solver"]["passes"]) == (scaling, passes), reports[stem])
+            checks.check(f"{name}: the log tells of scaled columns",
+                         ("columns scaled by powers of two, because" in done.out) == (more > 0), done)
+            found[stem], _ = read_x(output)
+            report = check_report(checks, name, read_report(output + ".json"), 0, ranks)
+            if stem == "plain":
+                least = report["solver"]["passes"]
+            else:
+                expected = np.ldexp(found["plain"], b_powers[None, :] - powers[stem][:, None])
+                checks.check(f"{name}: x of scaled columns", np.array_equal(found[stem], expected), (found[stem], expected))
+            checks.check(f"{name}: scaling and passes of the report", (report["precision"]["scaling"], report["solver"]["passes"]) ==
+                         ("auto" if more else "none", least + more), report)
+            checks.check(f"{name}: certified, if refined", options == ONE_PASS or refined(report["solver"], 1e-15), report)
+        checks.check(f"range: passes of sketch-solve, {ranks} ranks", options != ONE_PASS or least == 1, least)
+
+    in_parallel(solve, itertools.product(cases, (1, 3)))
 
 
 def check_fp64(checks, folder):
-    """--precision fp64 solves what FP32 must call dependent, and its report says where FP64 was used."""
+    """An FP64 sketch solves what FP32 must call dependent, refine goes over to it, and reports say where FP64 was used."""
     path = os.path.join(folder, "ill.h5")
     checks.check("fp64: generate", run(["generate", path, "--rows", "8k", "--cols", 40, "--kind", "illcond", "--cond", "1e9",
                                         "--dtype", "f8", "--seed", SEED, "--quiet"]).code == 0)
+    with h5py.File(path, "r") as file:
+        a, b = file["A"][()], file["b"][()].reshape(-1)
+    least = np.linalg.norm(a @ np.linalg.lstsq(a, b, rcond=1e-14)[0] - b)
     for ranks in (1, 3):
-        single = run(["solve", path, "--quiet"], ranks=ranks, cwd=folder)
+        single = run(["solve", path, *ONE_PASS, "--quiet"], ranks=ranks, cwd=folder)
         checks.check(f"fp64: an fp32 sketch is rank deficient, {ranks} ranks", single.code == 5 and
                      "--precision fp64" in single.err, single)
-        done = run(["solve", path, "--precision", "fp64", "--report", "-", "--quiet"], ranks=ranks, cwd=folder)
-        if not checks.check(f"fp64: exit 0, {ranks} ranks", done.code == 0, done):
-            return
-        report = strict_json(done.out)
-        checks.check(f"fp64: precision of the report, {ranks} ranks", [report["precision"][key] for key in (
-            "sketch", "reduce", "factor", "scaling")] == ["fp64", "fp64", "fp64", "none"], report["precision"])
-        checks.check(f"fp64: full rank and the condition, {ranks} ranks", report["solver"]["rank"] == 40 and
-                     1e7 < report["solver"]["condition_estimate"] < 2e9, report["solver"])
-        x, _ = read_x(os.path.join(folder, "ill.x.h5"))
-        with h5py.File(path, "r") as file:
-            a, b = file["A"][()], file["b"][()].reshape(-1)
-        least = np.linalg.norm(a @ np.linalg.lstsq(a, b, rcond=1e-14)[0] - b)
-        excess = np.linalg.norm(a @ x.reshape(-1) - b) / least - 1
-        checks.check(f"fp64: residual excess within [0, 0.7], {ranks} ranks", -1e-6 < excess < 0.7, excess)
+        for method, options in (("sketch-solve", [*ONE_PASS, "--precision", "fp64"]), ("refine", []),
+                                ("refine", ["--preconditioner", "sketch"])):
+            name = f"fp64: {method} {options[-1:]}, {ranks} ranks"
+            done = run(["solve", path, *options, "--report", "-", "--quiet"], ranks=ranks, cwd=folder)
+            if not checks.check(f"{name}: exit 0", done.code == 0, done):
+                return
+            report = strict_json(done.out)
+            solver = report["solver"]
+            checks.check(f"{name}: precision of the report", [report["precision"][key] for key in (
+                "sketch", "reduce", "factor", "scaling")] == ["fp64", "fp64", "fp64", "none"], report["precision"])
+            checks.check(f"{name}: full rank and the condition", solver["rank"] == 40 and
+                         1e7 < solver["condition_estimate"] < 2e9, solver)
+            x, _ = read_x(os.path.join(folder, "ill.x.h5"))
+            excess = np.linalg.norm(a @ x.reshape(-1) - b) / least - 1
+            if method == "refine":
+                checks.check(f"{name}: certified, by an fp64 sketch, told", refined(solver, 1e-15) and
+                             solver["preconditioner"] == "sketch" and
+                             any("going on with an fp64 sketch" in warning for warning in report["warnings"]), report)
+            checks.check(f"{name}: residual excess", -1e-6 < excess < (1e-6 if method == "refine" else 0.7), excess)
 
 
 def check_generate(checks, folder):

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 """Real and certified data through the program: January's flights against numpy.lstsq, NIST's Longley and Wampler.
 
-Flights: the median residual excess over 20 seeds stays within the targets of the project (0.50 at d = 2 n, 0.045 at
-d = 16 n); the full year is data/flights_excess.py. NIST: an FP32 sketch cannot give certified digits, so what happens is
-printed, and what is asserted is that no garbage leaves with exit 0 unless a warning says so.
-Run by CTest as cli.flights.
+Flights, sketch-solve: the median residual excess over 20 seeds stays within the targets of the project (0.50 at d = 2 n,
+0.045 at d = 16 n); the full year is data/flights_excess.py. By default (refine) x is that of lstsq. NIST, sketch-solve: an FP32
+sketch cannot give certified digits, so what happens is printed, and what is asserted is that no garbage leaves with exit 0
+unless a warning says so; refined: cli/nist.py. Run by CTest as cli.flights.
 """
 import math
 import os
@@ -17,6 +17,7 @@ import numpy as np
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from script_runs import SOURCE, Checks, Folder, in_parallel, run, strict_json  # noqa: E402  pylint: disable=C0413
 
+ONE_PASS = ["--method", "sketch-solve"]
 LIMITS = {2: 0.50, 16: 0.045}  # of the median; a Gaussian sketch has 0.414 and 0.0328
 SEEDS = 20
 NIST = ("longley", "wampler1", "wampler2", "wampler3", "wampler4", "wampler5")
@@ -43,14 +44,15 @@ def check_flights(checks, folder):
     path = os.path.join(SOURCE, "data", "flights_january.h5")
     a, b = load(path)
     m, n = a.shape
-    least = np.linalg.norm(a @ np.linalg.lstsq(a, b, rcond=None)[0] - b)
+    best = np.linalg.lstsq(a, b, rcond=None)[0]
+    least = np.linalg.norm(a @ best - b)
     checks.check("flights: the least residual is that of data/README.md", abs(least / 1837.6218522 - 1) < 1e-9, least)
 
     def one(job):
         oversample, seed = job
         ranks = 1 + seed % 2
         done, x, report = solve(path, os.path.join(folder, f"f.{oversample}.{seed}.h5"),
-                                ["--oversample", oversample, "--seed", seed, "--quiet"], ranks)
+                                [*ONE_PASS, "--oversample", oversample, "--seed", seed, "--quiet"], ranks)
         name = f"flights: R = {oversample}, seed {seed}, {ranks} ranks"
         if not checks.check(f"{name}: exit 0, full rank", done.code == 0 and report["solver"]["rank"] == n, done):
             return math.inf
@@ -60,6 +62,20 @@ def check_flights(checks, folder):
                      abs(report["solver"]["residual_norm"] / least / (1 + excess) - 1) < 0.4, report["solver"])
         return excess
 
+    for ranks, options in ((1, []), (2, []), (3, ["--preconditioner", "sketch"])):
+        done, x, report = solve(path, os.path.join(folder, f"f.{ranks}.h5"), options, ranks)
+        name = f"flights: refined {' '.join(options)}, {ranks} ranks"
+        if not checks.check(f"{name}: exit 0", done.code == 0, done):
+            continue
+        solver = report["solver"]
+        checks.check(f"{name}: the default, certified", (solver["method"], solver["reason"]) == ("refine", "certificate met") and
+                     solver["backward_error"] <= 1e-12 and solver["rank"] == n, solver)
+        difference = np.linalg.norm(x - best) / np.linalg.norm(best)
+        print(f"{name}: condition {solver['condition_estimate']:.3g}, x differs from lstsq's by {difference:.2g}, "
+              f"{solver['passes']} passes, backward error {solver['backward_error']:.2g}")
+        # A backward error of 1e-12 moves x by the condition times that, and once more where the residual is large.
+        checks.check(f"{name}: x is lstsq's", difference < 1e-12 * 10 * solver["condition_estimate"] ** 2, difference)
+        checks.check(f"{name}: the residual is the least", abs(np.linalg.norm(a @ x - b) / least - 1) < 1e-9)
     for oversample, limit in LIMITS.items():
         excess = in_parallel(one, [(oversample, seed) for seed in range(SEEDS)])
         print(f"flights January, {m} x {n}, R {oversample}: excess median {np.median(excess):.4f}, min {min(excess):.4f}, "
@@ -77,7 +93,7 @@ def check_nist(checks, folder):
     def one(job):
         name, ranks = job
         path = os.path.join(folder, name + ".h5")
-        done, x, report = solve(path, os.path.join(folder, f"{name}.{ranks}.x.h5"), ["--oversample", 16], ranks)
+        done, x, report = solve(path, os.path.join(folder, f"{name}.{ranks}.x.h5"), [*ONE_PASS, "--oversample", 16], ranks)
         label = f"NIST {name}, {ranks} ranks"
         checks.check(f"{label}: solved, or refused as rank deficient", done.code in (0, 5), done)
         warned = [warning for warning in report["warnings"] if "null" not in warning]
