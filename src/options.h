@@ -102,6 +102,7 @@ struct GenerateOptions {
 
 struct InspectOptions {
   InputOptions input;
+  MethodOptions method;
   SketchOptions sketch;
   RunOptions run;
   int ranks = 0;  // 0: as many as run
@@ -179,6 +180,7 @@ struct StudyGeometryOptions {
 };
 
 void add_input_options(CLI::App& app, InputOptions& options);
+void add_method_options(CLI::App& app, MethodOptions& options);
 void add_sketch_options(CLI::App& app, SketchOptions& options);
 /// Launch, waiting and talking: every subcommand has these.
 void add_run_options(CLI::App& app, RunOptions& options);

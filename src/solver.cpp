@@ -110,8 +110,6 @@ void announce(const Attempt& finer, const std::string& why, const SolveContext& 
   context.progress.line(report.warnings.back());
 }
 
-double auto_tolerance(ElementType type) { return type == ElementType::kFloat64 ? 1e-15 : 1e-12; }
-
 /// Whether the backend has all rows of this attempt as they are stored: rows that were scaled are others.
 bool keeps_stored_rows(const Reduced& reduced, const Backend& backend) {
   return backend.keeps_rows() && reduced.sketch.exponents.empty();
@@ -148,8 +146,9 @@ Solution solve(const SketchOptions& sketch, const MethodOptions& asked, std::uin
   const auto [m, n, r, stored] = source.shape();
   const bool refines = asked.method == SolveMethod::kRefine;
   MethodOptions method = asked;
-  if (method.tolerance == 0) method.tolerance = auto_tolerance(stored);
-  Attempt attempt = first_attempt(sketch, method, source.shape(), kept_rows != nullptr, backend, context);
+  method.tolerance = tolerance_for(method, stored);
+  Attempt attempt =
+      first_attempt(sketch, method, source.shape(), comm.size(), kept_rows != nullptr, backend, comm, context.progress);
 
   std::optional<KeptRows> kept;
   if (kept_rows != nullptr) kept = *kept_rows;
