@@ -1,5 +1,5 @@
 // The kind of Error that a call ends with, because a test of a rejection should not pass for another reason.
-// Called by the cuda tests.
+// Called by the cuda tests and host_gram_test.
 #pragma once
 
 #include <optional>

@@ -5,10 +5,10 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
 #include "tests/support/catch.h"
+#include "tests/support/elements.h"
 #include "tests/support/exact_data.h"
 #include "tests/support/guarded_workspace.h"
 
@@ -17,8 +17,6 @@ namespace {
 using namespace tallsketch;
 
 constexpr std::int64_t kAllRows = std::int64_t{1} << 62;
-constexpr ElementType kTypes[] = {ElementType::kFloat16, ElementType::kBfloat16, ElementType::kFloat32,
-                                  ElementType::kFloat64};
 
 /// A in its stored type, and b and x.
 struct Problem {
@@ -36,25 +34,6 @@ struct Problem {
   }
 };
 
-void store(ElementType type, double value, std::byte* to) {
-  const auto put = [&](auto bits) { std::memcpy(to, &bits, sizeof bits); };
-  if (type == ElementType::kFloat16) put(double_to_half(value));
-  if (type == ElementType::kBfloat16) put(double_to_bfloat16(value));
-  if (type == ElementType::kFloat32) put(static_cast<float>(value));
-  if (type == ElementType::kFloat64) put(value);
-}
-
-double load(ElementType type, const std::byte* from) {
-  const auto get = [&](auto bits) {
-    std::memcpy(&bits, from, sizeof bits);
-    return bits;
-  };
-  if (type == ElementType::kFloat16) return half_to_double(get(std::uint16_t{}));
-  if (type == ElementType::kBfloat16) return bfloat16_to_double(get(std::uint16_t{}));
-  if (type == ElementType::kFloat32) return static_cast<double>(get(float{}));
-  return get(double{});
-}
-
 /// A problem whose entries a function of (row, column) gives: A is columns [0, n), b the r behind, x the next r of rows
 /// [0, n). NaN stands between the columns and the pitch.
 template <class Entry>
@@ -65,7 +44,7 @@ Problem make_problem(ElementType type, std::int64_t m, std::int64_t n, std::int6
   p.a.resize(static_cast<std::size_t>(m * p.pitch_a * size));
   for (std::int64_t i = 0; i < m; ++i) {
     for (std::int64_t j = 0; j < p.pitch_a; ++j) {
-      store(type, j < n ? entry(i, j) : std::nan(""), p.a.data() + (i * p.pitch_a + j) * size);
+      store_element(type, j < n ? entry(i, j) : std::nan(""), p.a.data() + (i * p.pitch_a + j) * size);
     }
     for (std::int64_t k = 0; k < p.pitch_b; ++k) p.b.push_back(k < r ? entry(i, n + k) : std::nan(""));
   }
@@ -125,7 +104,7 @@ Sums<Real> reference(const Problem& p) {
   for (std::int64_t i = 0; i < p.m; ++i) {
     for (std::int64_t j = 0; j < p.n; ++j) {
       const std::byte* at = p.a.data() + (i * p.pitch_a + j) * element_size(p.type);
-      row[static_cast<std::size_t>(j)] = static_cast<Real>(load(p.type, at));
+      row[static_cast<std::size_t>(j)] = static_cast<Real>(load_element(p.type, at));
     }
     for (std::size_t k = 0; k < r; ++k) {
       Real residual = p.b[static_cast<std::size_t>(i * p.pitch_b) + k];
@@ -178,7 +157,7 @@ TEST_CASE("the pass is the plain loop's, bit for bit, for every n, r and element
   for (const std::int64_t n : {1, 3, 7, 8, 9, 37, 64, 100, 256, 257, 512, 1025}) {
     for (const std::int64_t r : {0, 1, 2, 3, 4, 5, 17}) {
       if (n > 257 && r == 17) continue;  // the plain loop is slow
-      for (const ElementType type : kTypes) {
+      for (const ElementType type : kElementTypes) {
         const std::int64_t m = n > 257 ? 77 : 300;  // runs, visits and blocks end early
         const Problem p = make_exact_problem(type, m, n, r);
         INFO("n " << n << " r " << r << " type " << static_cast<int>(type));
@@ -207,7 +186,7 @@ TEST_CASE("any number of rows gives the plain loop's sums, in chunks of any size
 TEST_CASE("a pitch beyond the columns is skipped, in both matrices") {
   for (const std::int64_t n : {1, 8, 13, 64, 65}) {
     for (const std::int64_t more : {1, 3, 64}) {
-      for (const ElementType type : kTypes) {
+      for (const ElementType type : kElementTypes) {
         const Problem p = make_exact_problem(type, 530, n, 3, more);
         INFO("n " << n << " pitch " << n + more << " type " << static_cast<int>(type));
         CHECK(equal(host_pass(p), reference<double>(p)));
@@ -250,7 +229,7 @@ TEST_CASE("no rows give zeros, and a workspace may begin again") {
 
 TEST_CASE("one to five threads give the same bits on real numbers, at any chunking") {
   std::vector<Problem> problems{make_cancelling_problem(2048, 20, 3)};
-  for (const ElementType type : kTypes) {
+  for (const ElementType type : kElementTypes) {
     for (const std::int64_t n : {3, 64}) {
       for (const std::int64_t r : {1, 6}) problems.push_back(make_real_problem(type, 1501, n, r));
     }
@@ -289,7 +268,7 @@ TEST_CASE("the error does not grow with the number of rows") {
   // One column of equal entries that are no binary fractions: a plain sum is off by about m u / 4.
   constexpr std::int64_t kRows = 4000000;
   Problem p{kRows, 1, 1, 1, 1, ElementType::kFloat64, std::vector<std::byte>(8 * kRows), {}, {0.0}};
-  for (std::int64_t i = 0; i < kRows; ++i) store(p.type, 0.1, p.a.data() + 8 * i);
+  for (std::int64_t i = 0; i < kRows; ++i) store_element(p.type, 0.1, p.a.data() + 8 * i);
   p.b.assign(kRows, 0.3);
   const long double term = static_cast<long double>(0.1) * static_cast<long double>(0.3);
   const long double square = static_cast<long double>(0.3) * static_cast<long double>(0.3);
@@ -302,7 +281,7 @@ TEST_CASE("the error does not grow with the number of rows") {
 
 TEST_CASE("a NaN in A reaches all that it takes part in and nothing else") {
   Problem p = make_exact_problem(ElementType::kFloat32, 100, 20, 2);
-  store(p.type, std::nan(""), p.a.data() + (50 * p.pitch_a + 7) * 4);
+  store_element(p.type, std::nan(""), p.a.data() + (50 * p.pitch_a + 7) * 4);
   const Sums<double> sums = host_pass(p);
   CHECK(std::all_of(sums.squares.begin(), sums.squares.end(), [](double s) { return std::isnan(s); }));
   CHECK(std::all_of(sums.gradient.begin(), sums.gradient.end(), [](double g) { return std::isnan(g); }));
