@@ -230,13 +230,15 @@ TEST_CASE("Standard errors are those of (A^T A)^-1: exact from the Gram matrix, 
         CHECK(exact == (preconditioner != PreconditionerChoice::kSketch));
         const double d = static_cast<double>(solved.report.sketch->d);
         const double allowed = exact ? 30 * 12 * kDoubleEpsilon * cond * cond : 5 * std::sqrt(2 / (d - 12));
-        REQUIRE(solved.solution.standard_errors.size() == 24);
+        std::vector<double> errors = solved.solution.standard_errors;
+        CHECK(errors.size() == 24);
+        errors.resize(24, 0.0);
         double worst = 0;
         for (std::int64_t j = 0; j < 12; ++j) {
           for (std::int64_t k = 0; k < 2; ++k) {
             const double expected =
                 norm(columns(transpose(root), j, 1)) * norm(columns(rest, k, 1)) / std::sqrt(2000.0 - 12);
-            const double found = solved.solution.standard_errors[static_cast<std::size_t>(2 * j + k)];
+            const double found = errors[static_cast<std::size_t>(2 * j + k)];
             worst = std::max(worst, std::fabs(found / expected - 1));
           }
         }
