@@ -107,7 +107,7 @@ void estimate_quality(const SketchResidual& residual, std::int64_t d, const Chec
   }
   const double a_norm = solution.preconditioner->frobenius_norm();
   const double scale = std::hypot(norm_of(y), b_norm / a_norm);
-  outcome.backward_error_bound = scale == 0 ? 0.0 : moved / (scale * a_norm);
+  outcome.backward_error_bound = moved == 0 ? 0.0 : moved / (scale * a_norm);
   outcome.converged = true;
   outcome.reason = fmt::format("sketch-solve, {} over A", outcome.passes == 1 ? "one pass" : "with more passes");
 }

@@ -90,7 +90,7 @@ SpectralPreconditioner::SpectralPreconditioner(const UpperTriangle& upper, doubl
   require_done(LAPACKE_dgesdd(LAPACK_COL_MAJOR, 'A', n, n, r.data(), n, sigma_.data(), u_.data(), n, vt_.data(), n),
                "dgesdd");
   const double least = cutoff * sigma_.front();
-  k_ = std::max<std::int64_t>(1, std::count_if(sigma_.begin(), sigma_.end(), [&](double s) { return s > least; }));
+  k_ = std::count_if(sigma_.begin(), sigma_.end(), [&](double s) { return s > least; });  // 0: R = 0, and then N = 0
   project_out_null_space(exponent);
 }
 
@@ -104,7 +104,7 @@ void SpectralPreconditioner::project_out_null_space(const std::vector<int>& expo
     }
   }
   const std::int64_t nullity = n_ - k_;
-  if (nullity == 0) return;
+  if (nullity == 0 || k_ == 0) return;
   const int top = *std::max_element(exponent.begin(), exponent.begin() + n_);
   const auto scaled = [&](double value, std::int64_t i, int sign) {
     return std::ldexp(value, sign * (exponent[static_cast<std::size_t>(i)] - top));
@@ -133,7 +133,8 @@ void SpectralPreconditioner::project_out_null_space(const std::vector<int>& expo
   for (std::int64_t j = 0; j < k_; ++j) {
     for (std::int64_t i = 0; i < n_; ++i) {
       double& value = basis_[static_cast<std::size_t>(j * n_ + i)];
-      value = scaled(value, i, -1);
+      // A column of zeros: exactly 0 in x.
+      value = column_norms_[static_cast<std::size_t>(i)] == 0 ? 0 : scaled(value, i, -1);
     }
   }
 }
