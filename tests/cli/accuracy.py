@@ -74,7 +74,8 @@ def check_families(checks, folder):
     errors, of_rival, passes = map(np.array, zip(*figures))
     ratios = errors / of_rival
     print(f"{len(figures)} families: worst backward error {errors.max():.2g}, "
-          f"against lstsq's at most {ratios.max():.2g} x, median {np.median(ratios):.2g} x; {passes.min()} to {passes.max()} passes")
+          f"against lstsq's at most {ratios.max():.2g} x, median {np.median(ratios):.2g} x; "
+          f"{passes.min()} to {passes.max()} passes")
 
 
 def check_scaling(checks, folder):

@@ -51,7 +51,7 @@ def scaled_backward_error(a, b, x):
 
 
 def forward_bound(a, b, x, backward_error):
-    """How far an x of this backward error may be from the solution, relatively, columns scaled (Higham, theorem 20.1)."""
+    """How far an x of this backward error may be from the solution, relatively, columns scaled (Higham, th. 20.1)."""
     scale = column_scales(a)
     scaled, y = a * scale, x / scale
     sigma = np.linalg.svd(scaled, compute_uv=False)
