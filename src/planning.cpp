@@ -125,10 +125,11 @@ SketchJob plan_together(const Attempt& attempt, const MethodOptions& method, std
     if (is_half(job.spec.precision)) report.scaling = to_word(job.scaling);
   });
   if (job.compression == Compression::kSketch && shape.m < 2 * job.spec.d) {
-    report.warnings.push_back(fmt::format(
+    const std::string warning = fmt::format(
         "m = {} is below 2 d = {}: sketching saves nothing here; an exact solver (numpy.linalg.lstsq, LAPACK "
         "gels) is as fast and better",
-        shape.m, 2 * job.spec.d));
+        shape.m, 2 * job.spec.d);
+    if (std::count(report.warnings.begin(), report.warnings.end(), warning) == 0) report.warnings.push_back(warning);
   }
   const auto plan = [&](bool kept) {
     job.kept = kept;

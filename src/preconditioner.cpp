@@ -177,6 +177,9 @@ void SpectralPreconditioner::project_out_null_space(double cutoff, const std::ve
       for (const Vector& q : null) add_multiple(-std::inner_product(q.begin(), q.end(), x.begin(), 0.0), q, x);
     }
     scale(x, -1);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      if (column_norms_[i] == 0) x[i] = 0;  // a column of zeros: exactly
+    }
     std::copy(x.begin(), x.end(), basis_.begin() + j * n_);
   }
 }

@@ -157,7 +157,9 @@ Solution solve(const SketchOptions& sketch, const MethodOptions& asked, std::uin
     kept.reset();
     if (keeps_stored_rows(reduced, backend)) kept = {reduced.job, reduced.sketch.b_norms};
     // What A hides from this attempt, a finer one may see: before rank is judged or a certificate believed.
-    const std::optional<Attempt> finer = refines ? finer_attempt(attempt, stored) : std::nullopt;
+    // The least norm depends on the null space, to all digits: FP64 then, whatever A is stored in.
+    const ElementType resolve = asked.rank_policy == RankPolicy::kMinNorm ? ElementType::kFloat64 : stored;
+    const std::optional<Attempt> finer = refines ? finer_attempt(attempt, resolve) : std::nullopt;
     const bool resolved = reduced.solution.condition <= resolved_condition(attempt);
     if (finer && agreed(comm, !resolved)) {
       announce(*finer, fmt::format("the condition exceeds {:.0e}", resolved_condition(attempt)), context, report);

@@ -13,9 +13,10 @@ import sys
 
 import h5py
 import numpy as np
-from refine_methods import direct_solution, numbers, true_backward_error
+from refine_methods import numbers
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from least_squares import column_scales, direct_solution, true_backward_error  # noqa: E402  pylint: disable=C0413
 from script_runs import Folder, run, strict_json  # noqa: E402  pylint: disable=C0413
 
 
@@ -44,7 +45,7 @@ def main():
                 x = file["x"][()].reshape(-1)
             with open(report, encoding="utf-8") as file:
                 document = strict_json(file.read())
-        scale = 2.0 ** -np.round(np.log2(np.linalg.norm(a, axis=0)))
+        scale = column_scales(a)
         scaled, solver = a * scale, document["solver"]
         print(json.dumps({"bench": "refine_accuracy", "commit": document["tool"]["git"], "m": options.rows, "n": options.cols,
                           "cond": cond, "scaled_cond": float(f"{np.linalg.cond(scaled):.2e}"), "ranks": options.ranks,

@@ -20,27 +20,19 @@ import itertools
 import json
 import os
 import subprocess
+import sys
 
 import numpy as np
 import scipy.sparse
 from scipy.linalg import qr, solve_triangular
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from least_squares import direct_solution, make_problem, true_backward_error  # noqa: E402  pylint: disable=C0413
+
 EPS = np.finfo(float).eps
 UNIT = EPS / 2
 MAX_PASSES = 150
 PATIENCE = 30  # passes without halving the certificate, of the methods without rounds
-
-
-def make_problem(m, n, cond, residual, rng):
-    """A with singular values 1 ... 1/cond, b = A x + residual * e; x and e of length 1, e orthogonal to the range of A.
-
-    The solution stays short that way: with an arbitrary e, x grows with cond and every method is backward stable.
-    """
-    u, e = np.split(np.linalg.qr(rng.standard_normal((m, n + 1)))[0], [n], axis=1)
-    v = np.linalg.qr(rng.standard_normal((n, n)))[0]
-    a = (u * np.logspace(0, -np.log10(cond), n)) @ v.T
-    x = rng.standard_normal(n)
-    return a, a @ (x / np.linalg.norm(x)) + residual * e[:, 0]
 
 
 class Sketch:
@@ -242,32 +234,6 @@ METHODS = {
 }
 
 
-def true_backward_error(a, b, x):
-    """min ||[dA, theta db]||_F / ||A||_F over the problems that x solves, theta = ||A||_F / ||b||.
-
-    Source: Walden, Karlson and Sun 1995; Higham, Accuracy and Stability, section 20.7. [A, eta (I - r r^+)] is taken in the
-    basis of range([A, r]); in the complement its singular values are eta. Resolution: a few u.
-    """
-    frobenius = np.linalg.norm(a)
-    r = (b.astype(np.longdouble) - a.astype(np.longdouble) @ x.astype(np.longdouble)).astype(float)
-    r_norm = np.linalg.norm(r)
-    if r_norm == 0:
-        return 0.0
-    eta = r_norm / np.hypot(np.linalg.norm(x), np.linalg.norm(b) / frobenius)
-    # A in the basis [r, rest of range([A, r])]: its first row must be exact to see orthogonality below u.
-    unit = r / r_norm
-    row = ((a.T.astype(np.longdouble) @ r.astype(np.longdouble)) / r_norm).astype(float)
-    rest = np.linalg.qr(a - np.outer(unit, row), mode="r")
-    n = a.shape[1]
-    matrix = np.block([[row[None, :], np.zeros((1, n))], [rest, eta * np.eye(n)]])
-    return min(eta, np.linalg.svd(matrix, compute_uv=False)[-1]) / frobenius
-
-
-def direct_solution(a, b):
-    q, r = np.linalg.qr(a)
-    return solve_triangular(r, q.T @ b)
-
-
 def numbers(text):
     return [float(value) for value in text.split(",")]
 
@@ -291,7 +257,7 @@ def main():
         direct = []
         for seed in range(options.seeds):
             rng = np.random.default_rng(seed)
-            a, b = make_problem(options.rows, options.cols, cond, residual, rng)
+            a, b = make_problem("gaussian", options.rows, options.cols, cond, residual, rng)
             sketch = Sketch(a, b, int(oversample) * options.cols, np.float64 if cond >= 1e6 else np.float32, rng)
             direct.append(true_backward_error(a, b, direct_solution(a, b)))
             for name in methods:

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""NIST StRD by the default method, refine, float64, rows replicated 10 000 times: certified, and as many correct digits as can be asked.
+"""NIST StRD by the default method, refine, rows replicated 10 000 times: certified, and as many digits as can be asked.
 
-Correct digits of the worst coefficient, printed and asserted, on 1 and 3 ranks with default tolerance. LAPACK's QR reaches, on
-the same data, 10.9, 9.2, 12.5, 9.8, 7.8, 5.8 and 7.4 (Filip). Filip's condition is 5e9 after scaling: it may end with 5 or 6,
-but exit 0 needs five digits and a certificate. Run by CTest as cli.nist.
+Correct digits of the worst coefficient, printed and asserted, on 1 and 3 ranks, float64, default tolerance. LAPACK's QR
+reaches, on the same data, 10.9, 9.2, 12.5, 9.8, 7.8, 5.8 and 7.4 (Filip). Filip's condition is 5e9 after scaling: it
+may end with 5 or 6, but exit 0 needs five digits and a certificate. Run by CTest as cli.nist.
 """
 import os
 import subprocess
@@ -39,14 +39,16 @@ def check_problem(checks, folder, name, ranks):
     with h5py.File(x, "r") as solution, h5py.File(os.path.join(folder, f"{name}.h5"), "r") as problem:
         correct = digits(solution["x"][()], problem["x_certified"][()])
     print(f"{label}: {correct:.1f} digits, backward error {solver['backward_error']:.2g}, {solver['passes']} passes")
-    checks.check(f"{label}: certified", solver["method"] == "refine" and solver["converged"] and solver["backward_error"] <= 1e-15, solver)
+    checks.check(f"{label}: certified", solver["method"] == "refine" and solver["converged"] and
+                 solver["backward_error"] <= 1e-15, solver)
     checks.check(f"{label}: at least {LEAST_DIGITS[name]} digits", correct >= LEAST_DIGITS[name], correct)
 
 
 def main():
     checks = Checks()
     with Folder() as folder:
-        subprocess.run([sys.executable, DATA, "-o", folder, "--replicate", "10000"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([sys.executable, DATA, "-o", folder, "--replicate", "10000"], check=True,
+                       stdout=subprocess.DEVNULL)
         for name in LEAST_DIGITS:
             for ranks in (1, 3):
                 check_problem(checks, folder, name, ranks)
