@@ -1,6 +1,6 @@
 // A block of 8 rows is used twice while it is in L1 or L2: dot products with x, then the update of the gradient.
 // x and the gradient are kept in the order in which the loops read them; A is read as it is. Copied and padded with
-// zeros are only the columns and rows that fill no line and no block of 8 (and all binary16 if the processor lacks F16C).
+// zeros are only the columns and rows that fill no line or block of 8 (and all binary16 if the processor lacks F16C).
 #include "kernels/normal_product_host.h"
 
 #include <algorithm>

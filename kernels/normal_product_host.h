@@ -39,8 +39,10 @@ void normal_begin(const double* x, NormalWorkspace workspace);
 ///   chunks, never by the number of threads; processors without FMA round differently
 /// Error, to first order in u = 2^-53, for any m: a residual is within (n / 4 + 8) u (|b| + |A| |x|) of the exact one;
 ///   the sums are within 260 u of those of the residuals as computed, relative to the sums of magnitudes
-/// Cost: one pass over a. In read-only passes over it, n = 64 ... 1024 on Zen 4 (docs/performance.md): FP32 and FP64 1.4
-///   to 2.2 at r = 1, 1.8 to 3.2 at r = 4; where rows go through a tile first: n no multiple of 8 3 to 5, 16 bits 6 to 10
+/// Cost: one pass over a, of any width. In read-only passes over it, n = 64 ... 1000, one thread of Zen 4
+///   (docs/performance.md): FP32 and FP64 1.5 to 1.8 at r = 1, 1.7 to 2.7 at r = 4; 16 bits 3.1 to 3.5 and 5.6 to 6.7.
+///   Copied are the n mod 8 columns behind the last whole line of 8, the rows behind the last 8, and all of FP16 if the
+///   processor has no F16C
 void normal_add(const SlabView& a, const SlabView& b, NormalWorkspace workspace);
 
 /// Writes the sums of everything added, and ends the pass.

@@ -30,9 +30,9 @@ class HostGram {
   /// Error   to first order in u = 2^-53, for any number of rows: an entry is within 260 u of the exact one, relative
   ///         to the sum of the magnitudes of its products
   /// Cost    rows (n + r)^2 operations, what lies below the diagonal left out but for tiles of 8 x 8; A is read
-  ///         (n + r) / 256 + 1 times. No BLAS: OpenBLAS 0.3.21's dsyrk takes 1.3 to 1.4 times as long at n = 16 ... 100
-  ///         and as long at n = 256 and 1024 (one thread of Zen 4), and its threads, on cores that others use too, wait
-  ///         for each other many times as long as they compute
+  ///         (n + r) / 256 + 1 times. No BLAS: in place of it OpenBLAS 0.3.21's dsyrk on widened tiles takes 1.1 to 1.6
+  ///         times as long at n = 16 ... 100, 0.85 to 1.05 at n = 256 and 1024 (one thread of Zen 4), and its threads,
+  ///         on cores that others use too, wait for each other for many times as long as they compute
   void add(const SlabView& a, const SlabView& b);
 
   /// The sum so far: (n + r, n + r) column-major, upper triangle, zeros below it.
