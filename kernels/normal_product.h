@@ -21,7 +21,9 @@ namespace tallsketch::cuda {
 /// Limits  rows such that A fits a device; entries of a are widened exactly, products and sums are FP64
 /// Order   of a residual: a lane's columns, the lanes of a warp pairwise, the warps of the row; of the sums over rows: a
 ///         row set's rows, the row sets of a CTA, the CTAs. Fixed by plan and rows; equal bits from run to run
-/// Cost    one read of a and b for every plan.rhs right-hand sides; 2 r FP64 FMAs and one conversion an element
+///         Of plan.tensor: normal_product_tensor.h
+/// Cost    one read of a and b for every plan.rhs right-hand sides; 2 rhs FP64 FMAs and one conversion an element. Of
+///         plan.tensor: 16 FMAs by tensor cores, whatever r, and two conversions
 [[nodiscard]] cudaError_t normal_product(const NormalProductPlan& plan, const SlabView& a, const SlabView& b,
                                          const double* x, double* scratch, double* gradient, double* residual_squares,
                                          cudaStream_t stream);

@@ -33,28 +33,36 @@ void cut_rows(NormalProductPlan& plan, int columns) {
   plan.tile_rows = 32 / plan.row_lanes * rows_at_once(columns, plan.rhs);
 }
 
-// Where tensor cores are faster (bench_passes_rhs.jsonl). They do the work of four right-hand sides for fewer too.
-constexpr std::int64_t kWidestOnTensorCores = 1024;
-constexpr std::int64_t kNarrowestPairOnTensorCores = 257;  // for two right-hand sides of FP32
-constexpr std::int64_t kWidestWith2Groups = 128;
-
+// Where tensor cores are faster (bench_passes_rhs.jsonl). They do the work of four right-hand sides for fewer too, so
+// that a pair gains less; and 16-bit elements come faster than they can be widened twice.
 bool prefers_tensor_cores(std::int64_t n, std::int64_t r, ElementType type) {
-  if (type == ElementType::kFloat64 || n > kWidestOnTensorCores || r < 2) return false;
-  return r > 2 || n >= kNarrowestPairOnTensorCores;
+  if (type == ElementType::kFloat64 || n > 1024 || r < 2) return false;
+  if (type == ElementType::kFloat32) return n > (r == 2 ? 256 : 64);
+  return n > (r == 2 ? 768 : 128);
 }
 
-void cut_rows_for_tensor_cores(NormalProductPlan& plan, const DeviceLimits& limits) {
+int tensor_team_warps(std::int64_t n, int groups) { return static_cast<int>(divide_up(n, 32 * groups)); }
+
+/// Two groups a warp, or four where those keep a larger share of their warps at work.
+int tensor_groups_for(std::int64_t n) {
+  const auto busy = [n](int groups) { return most_tensor_warps(groups) / tensor_team_warps(n, groups); };
+  return busy(2) * most_tensor_warps(4) * 4 >= busy(4) * most_tensor_warps(2) * 2 ? 2 : 4;
+}
+
+NormalProductPlan with_tensor_cores(NormalProductPlan plan, const DeviceLimits& limits) {
   plan.tensor = true;
-  plan.groups = plan.n <= kWidestWith2Groups ? 2 : 4;
+  plan.rhs = kTensorRhs;
+  plan.groups = tensor_groups_for(plan.n);
   plan.row_lanes = 32;
-  plan.team_warps = static_cast<int>(divide_up(plan.n, 32 * plan.groups));
+  plan.team_warps = tensor_team_warps(plan.n, plan.groups);
   plan.teams = most_tensor_warps(plan.groups) / plan.team_warps;
   plan.tile_rows = kTensorRows;
-  const std::int64_t boards = kTensorStaticBytes + plan.teams * kTensorTeamBytes;
-  const std::int64_t fitting = (limits.shared_bytes - boards) / (plan.teams * plan.tile_bytes());
+  const std::int64_t boards = plan.teams * kTensorTeamBytes;
+  const std::int64_t fitting = (limits.shared_bytes - kTensorStaticBytes - boards) / (plan.teams * plan.tile_bytes());
   plan.stages = static_cast<int>(std::min<std::int64_t>(fitting, kMostStages));
-  plan.shared_bytes = plan.rings_bytes() + plan.teams * kTensorTeamBytes;
+  plan.shared_bytes = plan.rings_bytes() + boards;
   plan.fused = plan.stages >= kFewestTensorStages;
+  return plan;
 }
 
 }  // namespace
@@ -70,10 +78,10 @@ NormalProductPlan make_normal_product_plan(std::int64_t n, std::int64_t pitch, s
   if (!bulk_copies || pitch * element_size(type) % 16 != 0) return plan;
 
   if (prefers_tensor_cores(n, r, type)) {
-    plan.rhs = kTensorRhs;
-    cut_rows_for_tensor_cores(plan, limits);
-    return plan;
+    const NormalProductPlan tensor = with_tensor_cores(plan, limits);
+    if (tensor.fused) return tensor;
   }
+
   int rhs = plan.rhs;
   while (rhs > 1 && lane_columns_for(n, rhs, type) == 0) rhs /= 2;
   const int columns = lane_columns_for(n, rhs, type);

@@ -5,6 +5,8 @@
 // `chunks` pieces of 16 bytes of it, and rows_at_once() rows together, because sums over lanes cost less for several
 // rows at a time. The warps that share rows are a team; a tile is the rows that a team takes in one step. Every team has
 // a ring of `stages` tiles in shared memory, and works at its own pace: while one waits for sums, others compute.
+//
+// For several right-hand sides tensor cores are faster in places (docs/decisions/0021): `tensor`, a kernel of its own.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +35,8 @@ TALLSKETCH_HOST_DEVICE constexpr int rows_at_once(int lane_columns, int rhs) {
 /// needs 4 rhs + 2 rows_at_once a column, and some 30.
 TALLSKETCH_HOST_DEVICE constexpr int most_warps(int rhs) { return rhs == 1 ? 16 : rhs == 2 ? 12 : 8; }
 
-// The tensor-core kernel takes kTensorRows rows at a time for kTensorRhs right-hand sides. A warp has 32 columns for each
-// of its `groups`, 2 or 4; every warp keeps its columns of x and of the gradient in registers.
+// The tensor-core kernel takes kTensorRows rows at a time for kTensorRhs right-hand sides. A warp has 32 columns for
+// each of its `groups`, 2 or 4, and keeps x and the gradient of these in registers.
 inline constexpr int kTensorRhs = 4;
 inline constexpr int kTensorRows = 8;
 inline constexpr int kFewestTensorStages = 4;              // three belong to the tiles that a step works on
@@ -82,7 +84,7 @@ struct NormalProductPlan {
 /// r            right-hand sides, >= 1
 /// bulk_copies  whether the device has TMA and the code was compiled for it: strip_engine_available
 /// Limits       fused up to n = 8192 where three rows of A fit into shared memory, pitch in whole 16 bytes; four right-
-///              hand sides a launch up to n = 2048, two up to 3072, one above
+///              hand sides a launch up to n = 2048, two up to 3072, one above; tensor up to n = 1024, not in FP64
 NormalProductPlan make_normal_product_plan(std::int64_t n, std::int64_t pitch, std::int64_t r, ElementType type,
                                            const DeviceLimits& limits, bool bulk_copies);
 

@@ -1,7 +1,7 @@
-// The tensor-core kernel of the refinement pass. Words: normal_product_plan.h. Both products are matrix products with few
-// columns: A x, (rows, n) (n, rhs), and A^T times the residuals, (n, rows) (rows, rhs). Tensor cores add up over lanes on
-// their own, so that neither sums over lanes nor copies of x in every lane are left; what they cost is that A is read
-// from shared memory and widened twice, because the two products want its elements in different lanes.
+// The tensor-core kernel of the refinement pass. Words: normal_product_plan.h. Both products are matrix products with
+// few columns: A x, (rows, n) (n, rhs), and A^T times the residuals, (n, rows) (rows, rhs). Tensor cores add up over
+// lanes, which is what the other kernel spends its time on, and need x and the gradient in few registers. In return A
+// is read from shared memory and widened twice, because the two products want an element in different lanes.
 #include "kernels/normal_product_tensor.h"
 
 #include <algorithm>
@@ -17,10 +17,6 @@ namespace tallsketch::cuda {
 
 namespace {
 
-constexpr int kRhs = kTensorRhs;
-constexpr int kRows = kTensorRows;
-constexpr int kNumbers = kRows * kRhs;  // of a tile: one a lane
-
 struct TensorShape {
   const std::byte* a;
   RightHandSides b;
@@ -32,70 +28,20 @@ struct TensorShape {
   std::int32_t n, x_pitch;
   std::int32_t tiles, last_rows;  // last_rows: of the last tile
   std::int32_t team_warps, teams, stages;
-  std::int32_t copy_warps;     // of a team, that fetch its rows
+  std::int32_t copy_warps;     // of a team: the first, which fetch its rows
   std::uint32_t rings_bytes;   // of all teams
   std::uint32_t copied_bytes;  // of a row
   std::uint32_t pitch_bytes;   // from row to row in shared memory
 };
 
-// Older architectures have neither bulk copies nor these products; the plan keeps their empty kernel from being launched.
+// Older architectures have neither bulk copies nor these products; the plan keeps their empty kernel from running.
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 
+constexpr int kRhs = kTensorRhs;
+constexpr int kRows = kTensorRows;
+constexpr int kNumbers = kRows * kRhs;  // of a tile
 constexpr int kMostWarps = most_tensor_warps(2);
-constexpr int kPiece = 4;  // columns that a lane reads at a time
 constexpr int kAhead = 4;  // tiles whose right-hand sides lie in shared memory, or are on their way
-
-/// Copies a number of b, of 8 or 4 bytes, in the background; zero where it is not `there`.
-__device__ void copy_number(std::uint32_t to, const std::byte* from, bool is_double, bool there) {
-  const int bytes = there ? is_double ? 8 : 4 : 0;
-  if (is_double) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
-  } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
-  }
-}
-
-__device__ void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-/// Waits for all but the latest `kLatest` groups of copies that this thread has ended.
-template <int kLatest>
-__device__ void wait_for_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kLatest) : "memory");
-}
-
-__device__ double load_number(std::uint32_t address, bool is_double) {
-  double value;
-  if (is_double) {
-    asm volatile("ld.shared.f64 %0, [%1];" : "=d"(value) : "r"(address));
-  } else {
-    float narrow;
-    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(narrow) : "r"(address));
-    value = static_cast<double>(narrow);
-  }
-  return value;
-}
-
-__device__ double load_double(std::uint32_t address) {
-  double value;
-  asm volatile("ld.shared.f64 %0, [%1];" : "=d"(value) : "r"(address));
-  return value;
-}
-
-__device__ void store_double(std::uint32_t address, double value) {
-  asm volatile("st.shared.f64 [%0], %1;" ::"r"(address), "d"(value) : "memory");
-}
-
-__device__ void store_doubles(std::uint32_t address, double first, double second) {
-  asm volatile("st.shared.v2.f64 [%0], {%1, %2};" ::"r"(address), "d"(first), "d"(second) : "memory");
-}
-
-/// d += a b: (16, 8) (8, 8). Lane l has of a the elements (l / 4 and + 8, l % 4 and + 4), row first; of b (l % 4 and + 4,
-/// l / 4); of d (l / 4, 2 (l % 4) and + 1), then the same 8 rows below. Source: PTX ISA, mma.m16n8k8 with .f64.
-__device__ void multiply_add(double (&d)[4], double a0, double a1, double a2, double a3, double b0, double b1) {
-  asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3])
-      : "d"(a0), "d"(a1), "d"(a2), "d"(a3), "d"(b0), "d"(b1));
-}
 
 /// Where a thread stands.
 struct Position {
@@ -116,8 +62,8 @@ __device__ std::int32_t rows_of_tile(const TensorShape& shape, std::int32_t tile
   return tile < last ? kRows : tile == last ? shape.last_rows : 0;
 }
 
-/// Numbers of a tile, [row][right-hand side]: sums of half a warp's columns, or a team's. The spare ones put those that are
-/// written or read together into different banks.
+/// Numbers of a tile, [row][right-hand side]: sums of half a warp's columns, or a team's. The spare ones put those that
+/// are written or read together into different banks.
 using Numbers = double[kNumbers + 4];
 
 /// What lies in shared memory beside the rings; a team's part of it behind the rings.
@@ -133,13 +79,6 @@ struct TeamBoard {
 };
 static_assert(sizeof(TeamBoard) == kTensorTeamBytes && sizeof(Board) <= kTensorStaticBytes);
 
-/// The address, which the compiler shall keep rather than work out again in every step.
-__device__ std::uint32_t kept_address(const void* p) {
-  std::uint32_t address = shared_address(p);
-  asm volatile("" : "+r"(address));
-  return address;
-}
-
 /// Zeros behind the rows, where lanes read whose columns do not exist; copies do not reach there.
 __device__ void clear_pads(const TensorShape& shape, std::byte* rings) {
   const std::uint32_t rows = static_cast<std::uint32_t>(shape.teams * shape.stages) * kRows;
@@ -150,43 +89,9 @@ __device__ void clear_pads(const TensorShape& shape, std::byte* rings) {
   }
 }
 
-/// kCount pieces of a row in shared memory, kStride columns apart, all loads before the first use.
-template <class T, int kCount, int kStride>
-struct Pieces {
-  uint4 words[kCount];
-
-  __device__ explicit Pieces(std::uint32_t first) {
-#pragma unroll
-    for (int k = 0; k < kCount; ++k) {
-      const std::uint32_t address = first + k * kStride * static_cast<std::uint32_t>(sizeof(T));
-      if constexpr (sizeof(T) == 4) {
-        words[k] = load_16_bytes(address);
-      } else {
-        const uint2 half = load_8_bytes(address);
-        words[k] = {half.x, half.y, 0, 0};
-      }
-    }
-  }
-
-  /// Zeros for what does not belong to the `kept` columns from the first piece's start on.
-  __device__ void clear_behind_column(std::int32_t kept) {
-#pragma unroll
-    for (int k = 0; k < kCount; ++k) {
-      clear_behind(words[k], (kept - k * kStride) * static_cast<std::int32_t>(sizeof(T)));
-    }
-  }
-
-  __device__ void widen_piece(double (&values)[kPiece], int piece) const {
-    double all[16 / sizeof(T)];
-    widen<T>(all, words[piece]);
-#pragma unroll
-    for (int k = 0; k < kPiece; ++k) values[k] = all[k];
-  }
-};
-
-/// A team's work, by one of its threads. A warp has 32 kGroups columns. Step i: the products A x of its tile i; the gradient
-/// of tile i - 2; the residuals of tile i - 1, by the team's last warps. None of the three waits for another, and what
-/// a step needs of the other warps they wrote in the step before: a warp may be nearly a step ahead of them.
+/// A team's work, by one of its threads. A warp has 32 kGroups columns. Step i: the products A x of the team's tile i;
+/// the residuals of tile i - 1, by the last warps; the gradient of tile i - 2. None of the three waits for another, and
+/// what they need of other warps was written in the step before: a warp may be nearly a step ahead of the others.
 template <class T, int kGroups>
 class TensorPass {
  public:
@@ -229,19 +134,18 @@ class TensorPass {
   __device__ void start() {
     a_ = shape_.a + (std::int64_t{tile_} * kRows + at_.warp_of_team) * shape_.row_bytes;
     if (copies_) {
-      for (std::int32_t k = 0; k + kBehind < shape_.stages; ++k)
+      for (std::int32_t k = 0; k + kBehind < shape_.stages; ++k) {
         fetch(tile_ + k * step_, static_cast<std::uint32_t>(k));
+      }
     }
     b_ = shape_.b.address(std::int64_t{tile_} * kRows + number_ / kRhs, number_ % kRhs);
     if (reduces_) fetch_b(tile_, 0);
-      // A x as (16, 8) (8, 8): 8 rows twice, with the first and the second half of the columns of a piece; x likewise, so
-      // that of the result the halves' own products count, and lane l has two of them: of half l % 4 / 2.
 #pragma unroll
     for (int k = 0; k < 2 * kGroups; ++k) {
       const std::int32_t q = at_.quad % 4;
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const std::int32_t column = first_column_ + 16 * k + kPiece * at_.of_quad + 2 * (at_.quad / 4) + i;
+        const std::int32_t column = first_column_ + 16 * k + kPieceColumns * at_.of_quad + 2 * (at_.quad / 4) + i;
         x_[k][i] = column < shape_.n && q < shape_.b.count ? shape_.x[std::int64_t{column} * shape_.x_pitch + q] : 0.0;
       }
     }
@@ -251,11 +155,12 @@ class TensorPass {
     const std::int32_t full_tiles = shape_.last_rows == kRows ? shape_.tiles : shape_.tiles - 1;
     step<false, false>();
     step<false, false>();
-    if (cut_) {
-    } else if (reduces_) {
-      while (tile_ < full_tiles) step<true, true>();
-    } else {
-      while (tile_ < full_tiles) step<true, false>();
+    if (!cut_) {
+      if (reduces_) {
+        while (tile_ < full_tiles) step<true, true>();
+      } else {
+        while (tile_ < full_tiles) step<true, false>();
+      }
     }
     while (rows_[1] != 0 || rows_[2] != 0 || tile_ < shape_.tiles) step<false, false>();
   }
@@ -267,7 +172,7 @@ class TensorPass {
     for (int k = 0; k < 2 * kGroups; ++k) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const std::int32_t column = first_column_ + 16 * (k / 2 * 2) + kPiece * at_.quad + 2 * (k % 2) + i / 2;
+        const std::int32_t column = first_column_ + 16 * (k / 2 * 2) + kPieceColumns * at_.quad + 2 * (k % 2) + i / 2;
         if (column >= shape_.n) continue;
         double& sum = sums[column * kRhs + 2 * at_.of_quad + i % 2];
         sum = first ? gradient_[k][i] : sum + gradient_[k][i];
@@ -296,8 +201,8 @@ class TensorPass {
     return stage < stages ? stage : stage - stages;
   }
 
-  /// By one lane of each of the first warps of the team: they share the rows out. What a warp copies may arrive before the
-  /// first has said how many bytes will; the barrier's phase waits for that too.
+  /// By one lane of each of the first warps of the team: they share the rows out. What a warp copies may arrive before
+  /// the first has said how many bytes will; the barrier's phase waits for that too.
   __device__ __forceinline__ void fetch(std::int32_t tile, std::uint32_t stage) {
     if (tile >= shape_.tiles) return;
     const std::int32_t rows = rows_of_tile(shape_, tile);
@@ -353,8 +258,8 @@ class TensorPass {
       }
     }
     const std::uint32_t slot = (step_index_ - 1) % kAhead;
-    double b =
-        load_number(b_numbers_ + slot * (kNumbers * 8) + static_cast<std::uint32_t>(beyond * 8), shape_.b.is_double);
+    const std::uint32_t b_at = b_numbers_ + slot * (kNumbers * 8) + static_cast<std::uint32_t>(beyond * 8);
+    double b = shape_.b.is_double ? load_double(b_at) : static_cast<double>(load_float(b_at));
     if (!has_b_) b = 0.0;
     double sums[4] = {b, b, 0.0, 0.0};  // lanes 0 to 3 need it in the first row, lanes 4 to 7 in the second
 #pragma unroll
@@ -364,8 +269,9 @@ class TensorPass {
     double residual = at_.quad == 0 ? sums[0] : sums[1];
     if (!kAll && (number_ + beyond) / kRhs >= rows) residual = 0.0;
     squares_ = fma(residual, residual, squares_);
-    if (at_.quad < 2)
+    if (at_.quad < 2) {
       store_double(residuals_out_ + side * kSizeOfNumbers + static_cast<std::uint32_t>(beyond * 8), residual);
+    }
   }
 
   /// kAll      whether there are three tiles to work on, all of them with all rows, and no row's end to be cut
@@ -384,22 +290,22 @@ class TensorPass {
     double product[4] = {};
     if (has_products) {
       barrier_wait(full_ + 8 * place_.stage, place_.parity);
-      const std::int32_t column = first_column_ + kPiece * at_.of_quad;
-      Pieces<T, 2 * kGroups, 16> pieces(ring_ + place_.stage * tile_bytes_ + row_offset(row_of_quad_, rows) +
-                                        static_cast<std::uint32_t>(column * kSize));
+      const std::int32_t column = first_column_ + kPieceColumns * at_.of_quad;
+      RowPieces<T, 2 * kGroups, 16> pieces(ring_ + place_.stage * tile_bytes_ + row_offset(row_of_quad_, rows) +
+                                           static_cast<std::uint32_t>(column * kSize));
       if (!kAll && cut_) pieces.clear_behind_column(shape_.n - column);
 #pragma unroll
       for (int k = 0; k < 2 * kGroups; ++k) {
-        double a[kPiece];
+        double a[kPieceColumns];
         pieces.widen_piece(a, k);
         multiply_add(product, a[0], a[2], a[1], a[3], x_[k][0], x_[k][1]);
       }
     }
 
-    const std::int32_t column = first_column_ + kPiece * at_.quad;
+    const std::int32_t column = first_column_ + kPieceColumns * at_.quad;
     const std::uint32_t start = ring_ + stage_before(2) * tile_bytes_ + static_cast<std::uint32_t>(column * kSize);
-    Pieces<T, kGroups, 32> upper(start + row_offset(at_.of_quad, rows_[2]));
-    Pieces<T, kGroups, 32> lower(start + row_offset(at_.of_quad + 4, rows_[2]));
+    RowPieces<T, kGroups, 32> upper(start + row_offset(at_.of_quad, rows_[2]));
+    RowPieces<T, kGroups, 32> lower(start + row_offset(at_.of_quad + 4, rows_[2]));
     if (!kAll && cut_) {
       upper.clear_behind_column(shape_.n - column);
       lower.clear_behind_column(shape_.n - column);
@@ -428,7 +334,7 @@ class TensorPass {
     if (has_update) {
 #pragma unroll
       for (int k = 0; k < kGroups; ++k) {
-        double a[kPiece], c[kPiece];
+        double a[kPieceColumns], c[kPieceColumns];
         upper.widen_piece(a, k);
         lower.widen_piece(c, k);
         multiply_add(gradient_[2 * k], a[0], a[1], c[0], c[1], upper_residual, lower_residual);
@@ -455,7 +361,7 @@ class TensorPass {
   std::uint32_t products_out_, parts_, residuals_out_, residuals_in_, b_numbers_;
   std::int32_t step_, tile_;
   std::int32_t first_column_;
-  bool cut_;         // whether the row ends inside what is copied of it, maybe with a NaN, and this warp reads its end
+  bool cut_;         // whether what is copied of a row holds more than the row, maybe a NaN, and this warp reads there
   int row_of_quad_;  // 0, 2, 1, 3, ...: eight lanes read from two rows at a time
   bool copies_;
   int first_number_;  // of those that this warp adds up
@@ -464,6 +370,8 @@ class TensorPass {
   bool has_b_;
   const std::byte* a_ = nullptr;
   const std::byte* b_ = nullptr;
+  // A x as (16, 8) (8, 8): 8 rows twice, with the first and with the second half of the columns of a piece; x likewise.
+  // Of the result each half's own products count: lane l has two of them, of half l % 4 / 2.
   double x_[2 * kGroups][2];
   double gradient_[2 * kGroups][4] = {};
   double squares_ = 0.0;
@@ -535,24 +443,16 @@ cudaError_t launch_tensor_normal_product(const NormalProductPlan& plan, const Sl
                                          const double* x, std::int64_t x_pitch, double* partials, unsigned ctas,
                                          cudaStream_t stream) {
   const std::int64_t tiles = divide_up(a.rows, kTensorRows);
-  const TensorShape shape{static_cast<const std::byte*>(a.data),
-                          b,
-                          ctas * plan.teams * kTensorRows * b.row_bytes,
-                          x,
-                          partials,
-                          a.pitch * element_size(a.type),
-                          ctas * plan.teams * kTensorRows * a.pitch * element_size(a.type),
-                          static_cast<std::int32_t>(a.cols),
-                          static_cast<std::int32_t>(x_pitch),
-                          static_cast<std::int32_t>(tiles),
-                          static_cast<std::int32_t>(a.rows - (tiles - 1) * kTensorRows),
-                          plan.team_warps,
-                          plan.teams,
-                          plan.stages,
-                          std::min(kTensorRows, plan.team_warps > 4 ? plan.team_warps - 4 : plan.team_warps),
-                          static_cast<std::uint32_t>(plan.rings_bytes()),
-                          static_cast<std::uint32_t>(round_up(a.cols * element_size(a.type), 16)),
-                          static_cast<std::uint32_t>(plan.shared_pitch())};
+  const TensorShape shape{
+      static_cast<const std::byte*>(a.data), b, ctas * plan.teams * kTensorRows * b.row_bytes, x, partials,
+      a.pitch * element_size(a.type), ctas * plan.teams * kTensorRows * a.pitch * element_size(a.type),
+      static_cast<std::int32_t>(a.cols), static_cast<std::int32_t>(x_pitch), static_cast<std::int32_t>(tiles),
+      static_cast<std::int32_t>(a.rows - (tiles - 1) * kTensorRows), plan.team_warps, plan.teams, plan.stages,
+      // Four warps see to residuals.
+      std::min(kTensorRows, plan.team_warps > 4 ? plan.team_warps - 4 : plan.team_warps),
+      static_cast<std::uint32_t>(plan.rings_bytes()),
+      static_cast<std::uint32_t>(round_up(a.cols * element_size(a.type), 16)),
+      static_cast<std::uint32_t>(plan.shared_pitch())};
   switch (a.type) {
     case ElementType::kFloat32: return launch_for_groups<float>(plan, shape, ctas, stream);
     case ElementType::kFloat16: return launch_for_groups<__half>(plan, shape, ctas, stream);

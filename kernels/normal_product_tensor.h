@@ -1,5 +1,5 @@
-// The refinement pass by FP64 tensor cores: for several right-hand sides, and for types whose elements come faster than
-// the fused kernel of normal_product.cu takes them. Called by normal_product.cu.
+// The refinement pass by FP64 tensor cores, for several right-hand sides: where make_normal_product_plan says `tensor`.
+// Called by normal_product.cu.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,8 +16,10 @@ namespace tallsketch::cuda {
 /// b         its columns; at most plan.rhs = 4
 /// x         (a.cols, x_pitch) row-major device FP64: the first column of this launch
 /// partials  out (ctas, a.cols + 1, 4) device FP64; row a.cols holds the squares
-/// Order     of a residual: a warp's columns, four lanes' sums by the tensor core, two halves of a warp's columns, the
-///           warps of the row pairwise; of the sums over rows: a team's rows, the teams of a CTA
+/// Order     of a residual: for each warp two halves of its columns, eight columns at a time; from b on the warps'
+///           sums, eight at a time; of the sums over rows: a team's rows, eight at a time, then the teams of a CTA.
+///           Within eight as the tensor core does it
+/// Cost      one read of A; for every element 16 FP64 FMAs by tensor cores, half of them for nothing, two conversions
 [[nodiscard]] cudaError_t launch_tensor_normal_product(const NormalProductPlan& plan, const SlabView& a,
                                                        const RightHandSides& b, const double* x, std::int64_t x_pitch,
                                                        double* partials, unsigned ctas, cudaStream_t stream);

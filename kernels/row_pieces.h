@@ -1,5 +1,5 @@
-// What the two fast kernels of the refinement pass share: elements on their way from shared memory into FP64 registers, and
-// sums over lanes. Device only; included by normal_product.cu and normal_product_tensor.cu.
+// Elements on their way from shared memory into FP64 registers, and sums over lanes, for the two fast kernels of the
+// refinement pass. Device only; included by normal_product.cu and normal_product_tensor.cu.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,8 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+
+#include "kernels/tma.h"
 
 namespace tallsketch::cuda {
 
@@ -45,6 +47,43 @@ __device__ inline void clear_behind(uint4& words, std::int32_t kept_bytes) {
   words = {first_bytes(words.x, kept_bytes), first_bytes(words.y, kept_bytes - 4), first_bytes(words.z, kept_bytes - 8),
            first_bytes(words.w, kept_bytes - 12)};
 }
+
+inline constexpr int kPieceColumns = 4;
+
+/// kCount pieces of kPieceColumns columns of a row in shared memory, kStride columns apart, all loads
+/// before the first use. T has 4 or 2 bytes.
+template <class T, int kCount, int kStride>
+struct RowPieces {
+  uint4 words[kCount];
+
+  __device__ explicit RowPieces(std::uint32_t first) {
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) {
+      const std::uint32_t address = first + k * kStride * static_cast<std::uint32_t>(sizeof(T));
+      if constexpr (sizeof(T) == 4) {
+        words[k] = load_16_bytes(address);
+      } else {
+        const uint2 half = load_8_bytes(address);
+        words[k] = {half.x, half.y, 0, 0};
+      }
+    }
+  }
+
+  /// Zeros for what does not belong to the `kept` columns from the first piece's start on.
+  __device__ void clear_behind_column(std::int32_t kept) {
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) {
+      clear_behind(words[k], (kept - k * kStride) * static_cast<std::int32_t>(sizeof(T)));
+    }
+  }
+
+  __device__ void widen_piece(double (&values)[kPieceColumns], int piece) const {
+    double all[16 / sizeof(T)];
+    widen<T>(all, words[piece]);
+#pragma unroll
+    for (int k = 0; k < kPieceColumns; ++k) values[k] = all[k];
+  }
+};
 
 /// Lanes with bits 1, 2, 4 ... up to `end` different add up; equal bits in all of them.
 __device__ inline double sum_over_lanes(double sum, int first_bit, int end) {

@@ -1,6 +1,6 @@
 // The few PTX instructions of the kernels that TMA feeds, by name: mbarriers, bulk copies, tensor copies, cluster
-// barriers, 16-byte loads. Device only; included by strip_engine.cu, entry_table.cu and normal_product.cu.
-// Source: PTX ISA 8.0, sections mbarrier, cp.async.bulk, barrier.cluster.
+// barriers, loads and stores, products by tensor cores. Device only; included by the kernels that they serve.
+// Source: PTX ISA 8.0, sections mbarrier, cp.async, cp.async.bulk, barrier.cluster, mma.
 #pragma once
 
 #include <cstdint>
@@ -122,6 +122,59 @@ __device__ inline uint2 load_8_bytes(std::uint32_t address) {
   uint2 words;
   asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(words.x), "=r"(words.y) : "r"(address));
   return words;
+}
+
+/// The address, which the compiler shall keep rather than work out again in every step.
+__device__ inline std::uint32_t kept_address(const void* p) {
+  std::uint32_t address = shared_address(p);
+  asm volatile("" : "+r"(address));
+  return address;
+}
+
+/// Copies a number of 8 or 4 bytes from global to shared memory in the background; zeros where it is not `there`.
+__device__ inline void copy_number(std::uint32_t to, const std::byte* from, bool is_double, bool there) {
+  const int bytes = there ? is_double ? 8 : 4 : 0;
+  if (is_double) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+  }
+}
+
+__device__ inline void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+/// Waits for all but the latest `kLatest` groups of copies that this thread has ended.
+template <int kLatest>
+__device__ void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kLatest) : "memory");
+}
+
+__device__ inline float load_float(std::uint32_t address) {
+  float value;
+  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(address));
+  return value;
+}
+
+__device__ inline double load_double(std::uint32_t address) {
+  double value;
+  asm volatile("ld.shared.f64 %0, [%1];" : "=d"(value) : "r"(address));
+  return value;
+}
+
+__device__ inline void store_double(std::uint32_t address, double value) {
+  asm volatile("st.shared.f64 [%0], %1;" ::"r"(address), "d"(value) : "memory");
+}
+
+__device__ inline void store_doubles(std::uint32_t address, double first, double second) {
+  asm volatile("st.shared.v2.f64 [%0], {%1, %2};" ::"r"(address), "d"(first), "d"(second) : "memory");
+}
+
+/// d += a b: (16, 8) (8, 8). Lane l has of a the elements (l / 4 and + 8, l % 4 and + 4), row first; of b (l % 4 and
+/// + 4, l / 4); of d (l / 4, 2 (l % 4) and + 1), then the same 8 rows below. Source: PTX ISA, mma.m16n8k8 with .f64.
+__device__ inline void multiply_add(double (&d)[4], double a0, double a1, double a2, double a3, double b0, double b1) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3])
+      : "d"(a0), "d"(a1), "d"(a2), "d"(a3), "d"(b0), "d"(b1));
 }
 
 }  // namespace tallsketch::cuda

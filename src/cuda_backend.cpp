@@ -74,6 +74,9 @@ class CudaBackend final : public Backend {
   std::vector<double> sketch_copy() override;
   bool keeps_rows() const override { return rows_.are_kept(); }
   void make_up(const MadeUpProblem& problem, std::vector<double>& b_squares) override;
+  std::vector<double> solve_by_qr(double& seconds) override {
+    return direct_qr_on_device(rows_.kept().a, rows_.kept().b, solver().blas(), stream_, seconds);
+  }
   double read_floor(int repeats) override;
   void normal_begin(const std::vector<double>& x, bool with_b) override;
   void normal_add(const ChunkBuffer& chunk) override;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "kernels/half.h"
@@ -244,10 +245,12 @@ TEST_CASE("Shapes that do not belong to the plan are refused") {
 
 TEST_CASE("Equal bits from run to run on real numbers") {
   for (const std::int64_t n : {20, 100, 256, 1000, 2048, 4000}) {
-    const Problem problem = real_problem(3001, n, 1);
-    for (const ElementType type : {ElementType::kFloat32, ElementType::kFloat64}) {
-      const Sums first = device_sums(problem, usual_layout(n, type));
-      for (int run = 0; run < 9; ++run) CHECK((device_sums(problem, usual_layout(n, type)) == first));
+    for (const std::int64_t r : {1, 4}) {
+      const Problem problem = real_problem(3001, n, r);
+      for (const ElementType type : {ElementType::kFloat32, ElementType::kFloat64}) {
+        const Sums first = device_sums(problem, usual_layout(n, type));
+        for (int run = 0; run < 9; ++run) CHECK((device_sums(problem, usual_layout(n, type)) == first));
+      }
     }
   }
 }
@@ -279,12 +282,15 @@ TEST_CASE("Real numbers come out with the accuracy of FP64") {
 
 TEST_CASE("A NaN or an infinity in A is seen in every sum that it belongs to") {
   for (const double bad : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
-    Problem problem = integer_problem(100, 40, 1);
-    problem.a[57 * 40 + 39] = bad;
-    for (const ElementType type : kTypes) {
-      const Sums got = device_sums(problem, usual_layout(40, type));
-      CHECK_FALSE(std::isfinite(got.squares[0]));
-      for (const double value : got.gradient) CHECK_FALSE(std::isfinite(value));
+    for (const auto& [n, r] : {std::pair<std::int64_t, std::int64_t>{40, 1}, {250, 3}, {1000, 2}}) {
+      Problem problem = integer_problem(100, n, r);
+      problem.a[static_cast<std::size_t>(57 * n + n - 1)] = bad;
+      for (const ElementType type : kTypes) {
+        INFO(to_word(type) << " n " << n << " r " << r << " bad " << bad);
+        const Sums got = device_sums(problem, usual_layout(n, type));
+        for (const double value : got.squares) CHECK_FALSE(std::isfinite(value));
+        for (const double value : got.gradient) CHECK_FALSE(std::isfinite(value));
+      }
     }
   }
 }
@@ -292,9 +298,11 @@ TEST_CASE("A NaN or an infinity in A is seen in every sum that it belongs to") {
 TEST_CASE("Subnormal numbers are widened exactly") {
   for (const ElementType type : kTypes) {
     const double tiny = type == ElementType::kFloat16 ? 0x1p-24 : type == ElementType::kFloat64 ? 0x1p-500 : 0x1p-133;
-    Problem problem = integer_problem(64, 24, 1);
-    for (double& value : problem.a) value *= tiny;
-    for (double& value : problem.b) value *= tiny;
-    check_exact(problem, {usual_layout(24, type)});
+    for (const std::int64_t n : {24, 200}) {
+      Problem problem = integer_problem(64, n, n == 24 ? 1 : 4);
+      for (double& value : problem.a) value *= tiny;
+      for (double& value : problem.b) value *= tiny;
+      check_exact(problem, {usual_layout(n, type)});
+    }
   }
 }

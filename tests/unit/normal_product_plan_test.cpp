@@ -93,20 +93,34 @@ TEST_CASE("Right-hand sides go four, two or one a launch, as the registers allow
 }
 
 TEST_CASE("Tensor cores serve several right-hand sides where they are faster") {
-  const ElementType type = ElementType::kFloat32;
-  for (const std::int64_t n : {1, 256, 1024}) {
-    CHECK_FALSE(plan_of(n, 1, type).tensor);
-    CHECK(plan_of(n, 3, type).tensor);
-    CHECK(plan_of(n, 4, type).tensor);
-    CHECK_FALSE(plan_of(n, 4, ElementType::kFloat64).tensor);
-    CHECK(plan_of(n, 4, ElementType::kFloat16).tensor);
+  const ElementType type = ElementType::kFloat32, half = ElementType::kFloat16;
+  const auto by_tensor_cores = [](std::int64_t n, std::int64_t r, ElementType of) { return plan_of(n, r, of).tensor; };
+  for (const std::int64_t n : {1, 256, 512, 1024}) {
+    CHECK_FALSE(by_tensor_cores(n, 1, type));
+    CHECK_FALSE(by_tensor_cores(n, 1, half));
+    CHECK_FALSE(by_tensor_cores(n, 4, ElementType::kFloat64));
   }
-  CHECK_FALSE(plan_of(1025, 4, type).tensor);
-  CHECK_FALSE(plan_of(256, 2, type).tensor);
-  CHECK(plan_of(257, 2, type).tensor);
-  CHECK(plan_of(257, 2, type).rhs == 4);
-  CHECK(plan_of(128, 4, type).groups == 2);
-  CHECK(plan_of(129, 4, type).groups == 4);
+  for (const std::int64_t r : {3, 4, 9}) {
+    CHECK_FALSE(by_tensor_cores(64, r, type));
+    CHECK(by_tensor_cores(65, r, type));
+    CHECK(by_tensor_cores(1024, r, type));
+    CHECK_FALSE(by_tensor_cores(1025, r, type));
+    CHECK_FALSE(by_tensor_cores(128, r, half));
+    CHECK(by_tensor_cores(129, r, half));
+    CHECK(by_tensor_cores(129, r, ElementType::kBfloat16));
+  }
+  CHECK_FALSE(by_tensor_cores(256, 2, type));
+  CHECK(by_tensor_cores(257, 2, type));
+  CHECK_FALSE(by_tensor_cores(768, 2, half));
+  CHECK(by_tensor_cores(769, 2, half));
+}
+
+TEST_CASE("With tensor cores a warp has as many columns as keep most warps at work") {
+  const ElementType type = ElementType::kFloat32;
+  for (const std::int64_t n : {65, 128, 256, 384, 640, 768}) CHECK(plan_of(n, 4, type).groups == 2);
+  for (const std::int64_t n : {448, 512, 769, 1024}) CHECK(plan_of(n, 4, type).groups == 4);
+  CHECK(plan_of(256, 4, type).teams == 3);
+  CHECK(plan_of(512, 4, type).teams == 2);
   CHECK(plan_of(1024, 4, type).team_warps == 8);
 }
 
