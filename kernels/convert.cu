@@ -25,47 +25,54 @@ __device__ Out converted(In value) {
   }
 }
 
-/// Four neighbours, moved by as few instructions as their alignment allows.
-template <class T>
-struct alignas(sizeof(T) >= 4 ? 16 : 8) Four {
-  T value[4];
+/// Columns of a thread: what it writes is 16 bytes, beside its neighbours'. A division by the length of a row, which is
+/// no constant, costs as much as moving an element.
+template <class Out>
+constexpr int kColumns = static_cast<int>(16 / sizeof(Out));
+
+/// Neighbours, moved by one instruction, or two.
+template <class T, int kCount>
+struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Neighbours {
+  T value[kCount];
 };
 
-template <class T>
-bool fours_are_aligned(const T* data, std::int64_t pitch) {
-  return reinterpret_cast<std::uintptr_t>(data) % alignof(Four<T>) == 0 && pitch % 4 == 0;
+template <class Out, class T>
+bool neighbours_are_aligned(const T* data, std::int64_t pitch) {
+  return reinterpret_cast<std::uintptr_t>(data) % alignof(Neighbours<T, kColumns<Out>>) == 0 &&
+         pitch % kColumns<Out> == 0;
 }
 
-/// Four columns a thread: a division by the length of a row, which is no constant, costs as much as moving them.
 template <class Out, class In>
 __global__ void __launch_bounds__(kThreads)
-    convert_kernel(const In* __restrict__ in, std::int64_t rows, std::int64_t cols, std::int64_t pitch, bool in_fours,
+    convert_kernel(const In* __restrict__ in, std::int64_t rows, std::int64_t cols, std::int64_t pitch, bool in_aligned,
                    CheckRows zeros, std::int64_t first_row, Out* __restrict__ out, std::int64_t width,
-                   std::int64_t out_pitch, bool out_fours) {
-  const std::int64_t row_fours = (width + 3) / 4, total = rows * row_fours;
+                   std::int64_t out_pitch, bool out_aligned) {
+  constexpr int kCount = kColumns<Out>;
+  const std::int64_t row_pieces = (width + kCount - 1) / kCount, total = rows * row_pieces;
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+#pragma unroll 4
   for (std::int64_t k = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; k < total; k += stride) {
     const std::int64_t row =
-        total >> 32 == 0 ? static_cast<std::uint32_t>(k) / static_cast<std::uint32_t>(row_fours) : k / row_fours;
-    const std::int64_t col = 4 * (k - row * row_fours);
+        total >> 32 == 0 ? static_cast<std::uint32_t>(k) / static_cast<std::uint32_t>(row_pieces) : k / row_pieces;
+    const std::int64_t col = kCount * (k - row * row_pieces);
     const bool zero = zeros.holds(first_row + row);
     const In* const from = in + row * pitch + col;
     Out* const to = out + row * out_pitch + col;
-    Four<Out> four;
-    if (in_fours && col + 4 <= cols) {
-      const auto loaded = *reinterpret_cast<const Four<In>*>(from);
+    Neighbours<Out, kCount> piece;
+    if (in_aligned && col + kCount <= cols) {
+      const auto loaded = *reinterpret_cast<const Neighbours<In, kCount>*>(from);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) four.value[i] = zero ? Out(0) : converted<Out>(loaded.value[i]);
+      for (int i = 0; i < kCount; ++i) piece.value[i] = zero ? Out(0) : converted<Out>(loaded.value[i]);
     } else {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) four.value[i] = zero || col + i >= cols ? Out(0) : converted<Out>(from[i]);
+      for (int i = 0; i < kCount; ++i) piece.value[i] = zero || col + i >= cols ? Out(0) : converted<Out>(from[i]);
     }
-    if (out_fours && col + 4 <= width) {
-      *reinterpret_cast<Four<Out>*>(to) = four;
+    if (out_aligned && col + kCount <= width) {
+      *reinterpret_cast<Neighbours<Out, kCount>*>(to) = piece;
     } else {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        if (col + i < width) to[i] = four.value[i];
+      for (int i = 0; i < kCount; ++i) {
+        if (col + i < width) to[i] = piece.value[i];
       }
     }
   }
@@ -75,10 +82,11 @@ template <class Out, class In>
 cudaError_t convert(const SlabView& in, const CheckRows& zeros, Out* out, std::int64_t width, std::int64_t out_pitch,
                     cudaStream_t stream) {
   const auto* const data = static_cast<const In*>(in.data);
-  const auto blocks = static_cast<unsigned>(blocks_for(in.rows * ((width + 3) / 4), kThreads * 4, kMaxGridX));
-  convert_kernel<<<blocks, kThreads, 0, stream>>>(data, in.rows, in.cols, in.pitch, fours_are_aligned(data, in.pitch),
-                                                  zeros, in.first_row, out, width, out_pitch,
-                                                  fours_are_aligned(out, out_pitch));
+  const std::int64_t pieces = in.rows * ((width + kColumns<Out> - 1) / kColumns<Out>);
+  const auto blocks = static_cast<unsigned>(blocks_for(pieces, kThreads * 4, kMaxGridX));
+  convert_kernel<<<blocks, kThreads, 0, stream>>>(data, in.rows, in.cols, in.pitch,
+                                                  neighbours_are_aligned<Out>(data, in.pitch), zeros, in.first_row, out,
+                                                  width, out_pitch, neighbours_are_aligned<Out>(out, out_pitch));
   return cudaGetLastError();
 }
 

@@ -17,8 +17,8 @@ void add_products(cublasHandle_t blas, const SlabView& x, double beta, double* o
 
 class DeviceGram {
  public:
-  /// FP64 copies of rows at a time: large enough for cuBLAS, small enough to stay in reach of the cache.
-  static constexpr std::int64_t kChunkBytes = std::int64_t{64} << 20;
+  /// FP64 copies of rows at a time. With 64 MiB and n = 32 ... 1024 it took up to a quarter longer (H200).
+  static constexpr std::int64_t kChunkBytes = std::int64_t{256} << 20;
 
   /// Device bytes that it will hold.
   static std::int64_t bytes(std::int64_t n, std::int64_t r, ElementType type);

@@ -11,6 +11,7 @@
 #include "kernels/sketch_cuda.h"
 #include "src/cuda_gram.h"
 #include "src/error.h"
+#include "src/large_pages.h"
 
 namespace tallsketch {
 
@@ -29,18 +30,6 @@ void require_sensible(std::size_t device_bytes, std::size_t host_bytes, std::int
   require(device_bytes < kAbsurd && host_bytes < kAbsurd, ErrorKind::kMemory,
           fmt::format("cuSOLVER asks for {} bytes to factor a {} x {} sketch; use a smaller --oversample", device_bytes,
                       rows, cols));
-}
-
-/// (cols, cols) column-major from columns of which the first elements count: heights, then zeros.
-template <class T, class F>
-std::vector<double> upper_from(const T* columns, std::int64_t pitch, std::int64_t cols, F&& height) {
-  std::vector<double> upper;
-  upper.reserve(static_cast<std::size_t>(cols * cols));
-  for (std::int64_t j = 0; j < cols; ++j) {
-    upper.insert(upper.end(), columns + j * pitch, columns + j * pitch + height(j));
-    upper.resize(static_cast<std::size_t>((j + 1) * cols));
-  }
-  return upper;
 }
 
 }  // namespace
@@ -83,16 +72,8 @@ TriangularFactor CudaReducedSolver::qr_of_sketch(const SketchView<T>& sketch, st
   host_work_.resize(host_bytes);
   check(cusolverDnXgeqrf(solver_.get(), params_.get(), d, cols, kCudaType<T>, q, d, kCudaType<T>, tau, kCudaType<T>,
                          work, device_bytes, host_work_.data(), host_bytes, info));
-  const std::int64_t height = std::min(d, cols);
-  T* const triangle = room_for<T>(height * cols + 2, triangle_);
-  auto* const status = reinterpret_cast<int*>(triangle + height * cols);
-  check(cudaMemcpyAsync(status, info, sizeof *status, cudaMemcpyDeviceToHost, stream_.get()));
-  check(cudaMemcpy2DAsync(triangle, static_cast<std::size_t>(height) * sizeof(T), q,
-                          static_cast<std::size_t>(d) * sizeof(T), static_cast<std::size_t>(height) * sizeof(T),
-                          static_cast<std::size_t>(cols), cudaMemcpyDeviceToHost, stream_.get()));
-  stream_.synchronize();
-  require(*status == 0, ErrorKind::kInternal, fmt::format("cusolverDnXgeqrf returned info = {}", *status));
-  factor.upper = upper_from(triangle, height, cols, [&](std::int64_t j) { return std::min(j + 1, height); });
+  factor.upper = fetch_upper(q, d, cols, info);
+  require(status() == 0, ErrorKind::kInternal, fmt::format("cusolverDnXgeqrf returned info = {}", status()));
   return factor;
 }
 
@@ -155,21 +136,17 @@ std::optional<TriangularFactor> CudaReducedSolver::factor_scaled(const double* g
                          stream_.get()));
   factor_in_place(triangle, triangle_pitch, n, r, info);
 
-  const std::int64_t elements = triangle_pitch * cols;
-  auto* const host = room_for<double>(elements + 1, triangle_);
-  auto* const status = reinterpret_cast<int*>(host + elements);
-  check(cudaMemcpyAsync(status, info, sizeof *status, cudaMemcpyDeviceToHost, stream_.get()));
-  check(cudaMemcpyAsync(host, triangle, static_cast<std::size_t>(elements) * 8, cudaMemcpyDeviceToHost, stream_.get()));
-  stream_.synchronize();
-  require(*status >= 0, ErrorKind::kInternal, fmt::format("cusolverDnXpotrf returned info = {}", *status));
-  if (*status > 0) return std::nullopt;
-  factor.upper = upper_from(host, triangle_pitch, cols, [&](std::int64_t j) { return std::min(j + 1, n); });
+  std::vector<double> upper = fetch_upper(triangle, triangle_pitch, cols, info);
+  require(status() >= 0, ErrorKind::kInternal, fmt::format("cusolverDnXpotrf returned info = {}", status()));
+  if (status() > 0) return std::nullopt;
   for (std::int64_t k = n; k < cols; ++k) {
-    double rest = host[k * triangle_pitch + k];
-    for (std::int64_t i = 0; i < n; ++i) rest -= host[k * triangle_pitch + i] * host[k * triangle_pitch + i];
-    // b in the range of A leaves rounding, of either sign.
-    factor.upper[static_cast<std::size_t>(k * cols + k)] = std::sqrt(std::max(0.0, rest));
+    double* const column = upper.data() + k * cols;
+    double rest = column[k];
+    for (std::int64_t i = 0; i < n; ++i) rest -= column[i] * column[i];
+    std::fill(column + n, column + k, 0.0);
+    column[k] = std::sqrt(std::max(0.0, rest));  // b in the range of A leaves rounding, of either sign
   }
+  factor.upper = std::move(upper);
   return factor;
 }
 
@@ -188,6 +165,30 @@ void CudaReducedSolver::factor_in_place(double* triangle, std::int64_t pitch, st
   const int rows = checked_int(n, "n"), columns = checked_int(r, "r"), leading = checked_int(pitch, "n + r");
   check(cublasDtrsm(blas_.get(), CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_UPPER, CUBLAS_OP_T, CUBLAS_DIAG_NON_UNIT, rows,
                     columns, &kOne, triangle, leading, triangle + n * pitch, leading));
+}
+
+/// The upper triangle on the host, zeros below it; `info` goes to status(). Column by column as they arrive: that, and
+/// the host's memory, which may be new, cost as much as the copy itself.
+/// matrix  in column-major device, `pitch` rows
+template <class T>
+std::vector<double> CudaReducedSolver::fetch_upper(const T* matrix, std::int64_t pitch, std::int64_t cols,
+                                                   const int* info) {
+  const std::int64_t panel = divide_up(cols, static_cast<std::int64_t>(fetched_.size()));
+  T* const host = room_for<T>(cols * cols, triangle_);
+  check(cudaMemcpyAsync(room_for<int>(1, status_), info, sizeof *info, cudaMemcpyDeviceToHost, stream_.get()));
+  for (std::int64_t begin = 0; begin < cols; begin += panel) {
+    const std::int64_t end = std::min(cols, begin + panel), height = std::min(end, pitch);
+    check(cudaMemcpy2DAsync(host + begin * cols, static_cast<std::size_t>(cols) * sizeof(T), matrix + begin * pitch,
+                            static_cast<std::size_t>(pitch) * sizeof(T), static_cast<std::size_t>(height) * sizeof(T),
+                            static_cast<std::size_t>(end - begin), cudaMemcpyDeviceToHost, stream_.get()));
+    fetched_[static_cast<std::size_t>(begin / panel)].record(stream_);
+  }
+  std::vector<double> upper = zeros_in_large_pages(cols * cols);
+  for (std::int64_t j = 0; j < cols; ++j) {
+    if (j % panel == 0) fetched_[static_cast<std::size_t>(j / panel)].synchronize();
+    std::copy_n(host + j * cols, std::min(j + 1, pitch), upper.begin() + j * cols);
+  }
+  return upper;
 }
 
 template TriangularFactor CudaReducedSolver::qr_of_sketch(const SketchView<float>&, std::int64_t, std::int64_t, double,

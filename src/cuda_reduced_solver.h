@@ -2,6 +2,7 @@
 // its FP64 Gram matrix, or from the Gram matrix of A. Held by cuda_backend; used on rank 0 only.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <vector>
 
@@ -53,6 +54,9 @@ class CudaReducedSolver {
   std::optional<TriangularFactor> factor_scaled(const double* gram, std::int64_t pitch, double* triangle,
                                                 std::int64_t triangle_pitch, std::int64_t n, std::int64_t r,
                                                 const GramOrigin& origin);
+  template <class T>
+  std::vector<double> fetch_upper(const T* matrix, std::int64_t pitch, std::int64_t cols, const int* info);
+  int status() const { return *static_cast<const int*>(status_.data()); }
   void factor_in_place(double* triangle, std::int64_t pitch, std::int64_t n, std::int64_t r, int* info);
 
   const CudaStream& stream_;
@@ -65,7 +69,8 @@ class CudaReducedSolver {
   DeviceBuffer<std::byte> small_;   // a few numbers a column
   DeviceBuffer<std::byte> work_;    // cuSOLVER's
   std::vector<std::byte> host_work_;
-  PinnedBuffer triangle_, numbers_;
+  PinnedBuffer triangle_, numbers_, status_;
+  std::array<CudaEvent, 8> fetched_;  // panels of the triangle
 };
 
 /// Largest magnitude of every column of a device matrix; NaN is passed over. Waits for the stream. T: float or double.

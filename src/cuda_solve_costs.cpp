@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "kernels/normal_product_plan.h"
+#include "kernels/rounding.h"
+#include "kernels/sketch_rule.h"
 #include "kernels/strip_engine.h"
 #include "src/cuda_handles.h"
 #include "src/cuda_strip.h"
@@ -21,8 +23,9 @@ constexpr double kSolveSeconds = 0.15e-3;  // rank 0 between passes, at 1024 col
 constexpr double kSimplePass = 4;          // floors of a pass where the fused kernel does not serve
 constexpr double kConversion = 1.5;        // floors: float64 rows become FP32 for the sketch: read, written, read
 constexpr double kUnstagedRead = 1.6;      // floors for every nonzero of a row of S, by scatter
-constexpr double kGramFlops = 60e12;       // FP64, of wide matrices
-constexpr double kGramHalf = 150;          // columns at which half of that is reached
+constexpr double kGramFlops = 62e12;       // FP64
+constexpr double kGramRead = 1.15;         // floors of FP64 rows that it takes at least
+constexpr double kWidening = 1.5;          // floors of FP64 rows: narrower ones are read and written in FP64 first
 constexpr double kFactorFlops = 3.2e13;    // FP64 Gram matrix of the sketch
 
 /// Bytes a second that a kernel reads.
@@ -51,7 +54,8 @@ double pass_floors(const ProblemShape& shape) {
 /// Floors of FP32 rows for a sketch, reading included.
 double sketch_floors(std::int64_t d, std::int64_t n) {
   SketchSpec spec;
-  spec.d = d / spec.zeta * spec.zeta;
+  spec.d = round_up(d, 16 * spec.zeta);  // as make_sketch_spec does
+  spec.batch_rows = batch_rows_for(spec);
   if (!StripSketcher::serves(spec, n)) return kUnstagedRead * spec.zeta;
   return d <= 2048 ? 1.06 : d <= 4096 ? 1.45 : 2.5;
 }
@@ -70,8 +74,10 @@ SolveCosts cuda_solve_costs(const ProblemShape& shape, std::int64_t rows, bool k
   if (!kept) costs.pass += std::max(bytes / kHostBytes, bytes / kFileBytes);
   // dsyrk takes over as it gets better than dgemm, up to half its time.
   const double flops = 2 * m * n * n / std::clamp(n / 1024, 1.0, 2.0);
-  costs.gram = flops * (1 + kGramHalf / n) / kGramFlops + read * pass_floors(shape) + cholesky_seconds(0, n);
+  const double double_read = 8 * m * n / rate;
   const bool converts = shape.a_type == ElementType::kFloat64;
+  costs.gram = std::max(flops / kGramFlops, kGramRead * double_read) + (converts ? 0 : kWidening * double_read) +
+               read * pass_floors(shape) + cholesky_seconds(0, n);
   costs.sketch = [=, columns = shape.n](std::int64_t d) {
     return float_read * sketch_floors(d, columns) + (converts ? kConversion * read : 0) +
            cholesky_seconds(static_cast<double>(d), n);
