@@ -166,17 +166,18 @@ demo() {
   mkdir -p "$folder"
 
   say "Real data, $backend backend: arrival delays of flights (data/README.md)"
-  echo "What you see: the delays fitted by least squares, from one random sketch of all rows (d = 64 n). The log says how good"
-  echo "the fit is, and how far single coefficients may be off: these columns are nearly dependent."
-  on_two_ranks solve data/flights_january.h5 --method sketch-solve --oversample 64 "${shared_gpu[@]}" \
+  echo "What you see: the delays fitted by least squares, to the accuracy of a direct solver, with the proof (backward error)"
+  echo "and the standard errors of all coefficients."
+  on_two_ranks solve data/flights_january.h5 --standard-errors "${shared_gpu[@]}" \
     -o "$folder/flights.x.h5" --report "$folder/flights.report.json"
   echo "x: $folder/flights.x.h5   report: $folder/flights.report.json"
 
   say "Generated data, $backend backend: 400000 x 64"
-  echo "What you see: the ranks write a random problem to one file, then solve it: the sketch first, then passes over A until the"
-  echo "backward error of x is certified."
+  echo "What you see: the ranks write a random problem to one file, then solve it twice: by one random sketch, read once and"
+  echo "approximate, and, preconditioned by a sketch, until the backward error of x is certified."
   on_two_ranks generate "$folder/generated.h5" --rows 400000 --cols 64
-  on_two_ranks solve "$folder/generated.h5" --method refine "${shared_gpu[@]}" \
+  on_two_ranks solve "$folder/generated.h5" --method sketch-solve "${shared_gpu[@]}" -o "$folder/sketched.x.h5"
+  on_two_ranks solve "$folder/generated.h5" --preconditioner sketch "${shared_gpu[@]}" \
     -o "$folder/generated.x.h5" --report "$folder/generated.report.json"
   rm -f "$folder/generated.h5"  # 100 MB
   echo "x: $folder/generated.x.h5   report: $folder/generated.report.json"

@@ -82,10 +82,11 @@ void tell_residual_of_sketch(const Report& report, Progress& progress) {
       *s.residual_norm, over_columns(report), *s.relative_residual, 100 / std::sqrt(freedom),
       100 * *s.residual_excess_estimate));
   if (s.residual_check && s.residual_excess_check) {
-    progress.line(fmt::format(
-        "residual by {} sketch rows that x has not seen: {:.3g}, {:.0f} % above the least (standard deviation {:.0f} %)",
-        s.check_rows, *s.residual_check, 100 * *s.residual_excess_check,
-        100 / std::sqrt(2.0 * static_cast<double>(s.check_rows * report.shape->r))));
+    progress.line(
+        fmt::format("residual by {} sketch rows that x has not seen: {:.3g}, {:.0f} % above the least (standard "
+                    "deviation {:.0f} %)",
+                    s.check_rows, *s.residual_check, 100 * *s.residual_excess_check,
+                    100 / std::sqrt(2.0 * static_cast<double>(s.check_rows * report.shape->r))));
   }
   progress.line(fmt::format("backward error: at most about {:.2g} of ||A||, estimated; --method refine certifies it",
                             *s.backward_error_bound));
@@ -98,8 +99,7 @@ void tell_residual_of_sketch(const Report& report, Progress& progress) {
 void tell_residual_of_refinement(const Report& report, Progress& progress) {
   const SolverOutcome& s = report.solver;
   progress.line(fmt::format("refine: {} after {} passes over A: backward error {:.2g} of ||A||, certified by the {}",
-                            s.converged ? "converged" : "NOT converged (" + s.reason + ")", s.passes,
-                            *s.backward_error,
+                            s.converged ? "converged" : "NOT converged (" + s.reason + ")", s.passes, *s.backward_error,
                             s.preconditioner == to_word(PreconditionerChoice::kGram) ? "Gram matrix" : "sketch"));
   progress.line(fmt::format(
       "residual: ||A x - b|| = {:.6g}{}, {:.3g} of ||b||, {:.1g} above the least; ||A^T (A x - b)|| = {:.2g}, columns "

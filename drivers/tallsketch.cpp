@@ -83,6 +83,10 @@ int run(int argc, char** argv, const Communicator& comm) {
   BenchSketchOptions bench_sketch;
   CLI::App* bench_sketch_app = bench_app->add_subcommand("sketch", "sketch kernels beside a read-only pass over A");
   add_bench_sketch_options(*bench_sketch_app, bench_sketch);
+  BenchSolveOptions bench_solve;
+  CLI::App* bench_solve_app =
+      bench_app->add_subcommand("solve", "whole solves by several routes beside a read-only pass over A, and rivals");
+  add_bench_solve_options(*bench_solve_app, bench_solve);
   BenchPassesOptions bench_passes;
   CLI::App* bench_passes_app =
       bench_app->add_subcommand("passes", "the refinement pass A^T (b - A x) beside a read-only pass over A");
@@ -93,8 +97,8 @@ int run(int argc, char** argv, const Communicator& comm) {
   CLI::App* study_geometry_app =
       study_app->add_subcommand("geometry", "distortion of orthonormal bases from low coherence to coordinate rows");
   add_study_geometry_options(*study_geometry_app, study_geometry);
-  for (CLI::App* command : {solve_app, generate_app, inspect_app, bench_app, bench_sketch_app, bench_passes_app,
-                            study_app, study_geometry_app})
+  for (CLI::App* command : {solve_app, generate_app, inspect_app, bench_app, bench_sketch_app, bench_solve_app,
+                            bench_passes_app, study_app, study_geometry_app})
     command->footer(kExitCodes);
 
   std::string asked_for;  // help or version, instead of a run
@@ -116,11 +120,13 @@ int run(int argc, char** argv, const Communicator& comm) {
 
   if (*solve_app) return run_solve(solve, comm);  // checks the launcher itself: its report tells
   const bool ignore = generate.run.ignore_launcher || inspect.run.ignore_launcher || bench_sketch.run.ignore_launcher ||
-                      bench_passes.run.ignore_launcher || study_geometry.run.ignore_launcher;
+                      bench_solve.run.ignore_launcher || bench_passes.run.ignore_launcher ||
+                      study_geometry.run.ignore_launcher;
   if (!ignore) comm.together([&] { check_launcher(comm.size(), process_environment()); });
   if (*generate_app) return run_generate(generate, comm);
   if (*inspect_app) return printed(comm, run_inspect(inspect, comm));
   if (*bench_sketch_app) return printed(comm, run_bench_sketch(bench_sketch, comm));
+  if (*bench_solve_app) return printed(comm, run_bench_solve(bench_solve, comm));
   if (*bench_passes_app) return printed(comm, run_bench_passes(bench_passes, comm));
   return printed(comm, run_study_geometry(study_geometry, comm));
 }

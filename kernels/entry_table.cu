@@ -39,7 +39,8 @@ struct TableShape {
   std::int64_t first_tile, tiles;
   std::int32_t tile_rows, batches_per_tile, tiles_per_batch;
   std::int32_t cluster, groups, entries;
-  std::uint32_t buckets;  // of a CTA
+  std::int32_t first_block;  // of S that the launch takes
+  std::uint32_t buckets;     // of a CTA
   std::int32_t parts;
   std::uint32_t zero_entry;  // points at the row of zeros
   std::uint32_t block_size;
@@ -135,13 +136,14 @@ __global__ void __launch_bounds__(kThreads)
   for (int i = threadIdx.x; i < tiles * keys_per_tile; i += kThreads) {
     const int inside = i % keys_per_tile;
     const std::int64_t batch = tile_row(shape, shape.first_tile + tile0 + i / keys_per_tile) / shape.spec.batch_rows;
-    keys[i] = inverse_keys(make_batch_deal(shape.spec, batch + inside / zeta, inside % zeta).bijection);
+    keys[i] =
+        inverse_keys(make_batch_deal(shape.spec, batch + inside / zeta, shape.first_block + inside % zeta).bijection);
   }
   for (int i = threadIdx.x; i < tiles * signs_per_tile; i += kThreads) {
     const int inside = i % signs_per_tile;
     const std::int64_t draw =
         (tile_row(shape, shape.first_tile + tile0 + i / signs_per_tile) >> 7) + inside % shape.sign_stride;
-    signs[i] = sign_words(shape.spec, draw << 7, inside / shape.sign_stride);
+    signs[i] = sign_words(shape.spec, draw << 7, shape.first_block + inside / shape.sign_stride);
   }
   __syncthreads();
 
@@ -167,8 +169,8 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-cudaError_t fill_strip_table(const SketchSpec& spec, const StripPlan& plan, TileRange tiles, void* table,
-                             cudaStream_t stream) {
+cudaError_t fill_strip_table(const SketchSpec& spec, const StripPlan& plan, TileRange tiles, std::int32_t first_block,
+                             void* table, cudaStream_t stream) {
   if (tiles.count == 0) return cudaSuccess;
   if (plan.tail_capacity > 0) return fill_tail_table(spec, plan, tiles, table, stream);
   if (spec.family == SketchFamily::kBlockPerm) return fill_block_table(spec, plan, tiles, table, stream);
@@ -182,6 +184,7 @@ cudaError_t fill_strip_table(const SketchSpec& spec, const StripPlan& plan, Tile
   shape.cluster = plan.cluster;
   shape.groups = static_cast<std::int32_t>(plan.slots() / kSlotsPerGroup);
   shape.entries = plan.entries;
+  shape.first_block = first_block;
   shape.buckets = static_cast<std::uint32_t>(plan.buckets);
   shape.parts = plan.parts;
   shape.zero_entry = static_cast<std::uint32_t>(plan.cluster * plan.boxes * plan.box_rows) * 2;

@@ -63,13 +63,14 @@ __global__ void count_non_finite_kernel(const T* __restrict__ sketch, std::int64
 template <class T>
 __global__ void __launch_bounds__(kTile* kTileRows)
     transpose_scaled_kernel(const T* __restrict__ sketch, std::int64_t rows, std::int64_t cols, std::int64_t pitch,
-                            const double* __restrict__ factor, T* __restrict__ out) {
+                            const double* __restrict__ factor, CheckRows unused, T* __restrict__ out) {
   __shared__ T tile[kTile][kTile + 1];
   const std::int64_t i0 = static_cast<std::int64_t>(blockIdx.x) * kTile,
                      j0 = static_cast<std::int64_t>(blockIdx.y) * kTile;
   for (int k = threadIdx.y; k < kTile; k += kTileRows) {
     const std::int64_t i = i0 + k, j = j0 + threadIdx.x;
-    if (i < rows && j < cols) tile[k][threadIdx.x] = static_cast<T>(sketch[i * pitch + j] * factor[j]);
+    if (i < rows && j < cols)
+      tile[k][threadIdx.x] = unused.holds(i) ? T{0} : static_cast<T>(sketch[i * pitch + j] * factor[j]);
   }
   __syncthreads();
   for (int k = threadIdx.y; k < kTile; k += kTileRows) {
@@ -97,12 +98,13 @@ cudaError_t launch_count_non_finite(const SketchView<T>& sketch, unsigned long l
 }
 
 template <class T>
-cudaError_t launch_transpose_scaled(const SketchView<T>& sketch, const double* factor, T* out, cudaStream_t stream) {
+cudaError_t launch_transpose_scaled(const SketchView<T>& sketch, const double* factor, const CheckRows& unused, T* out,
+                                    cudaStream_t stream) {
   if (sketch.rows == 0 || sketch.cols == 0) return cudaSuccess;
   const dim3 grid(static_cast<unsigned>(blocks_for(sketch.rows, kTile, kMaxGridX)),
                   static_cast<unsigned>(blocks_for(sketch.cols, kTile, kMaxGridY)));
   transpose_scaled_kernel<<<grid, dim3(kTile, kTileRows), 0, stream>>>(sketch.data, sketch.rows, sketch.cols,
-                                                                       sketch.pitch, factor, out);
+                                                                       sketch.pitch, factor, unused, out);
   return cudaGetLastError();
 }
 
@@ -122,11 +124,13 @@ cudaError_t count_non_finite(const SketchView<double>& sketch, unsigned long lon
   return launch_count_non_finite(sketch, count, stream);
 }
 
-cudaError_t transpose_scaled(const SketchView<float>& sketch, const double* factor, float* out, cudaStream_t stream) {
-  return launch_transpose_scaled(sketch, factor, out, stream);
+cudaError_t transpose_scaled(const SketchView<float>& sketch, const double* factor, const CheckRows& unused, float* out,
+                             cudaStream_t stream) {
+  return launch_transpose_scaled(sketch, factor, unused, out, stream);
 }
-cudaError_t transpose_scaled(const SketchView<double>& sketch, const double* factor, double* out, cudaStream_t stream) {
-  return launch_transpose_scaled(sketch, factor, out, stream);
+cudaError_t transpose_scaled(const SketchView<double>& sketch, const double* factor, const CheckRows& unused,
+                             double* out, cudaStream_t stream) {
+  return launch_transpose_scaled(sketch, factor, unused, out, stream);
 }
 
 }  // namespace tallsketch::cuda

@@ -1,6 +1,7 @@
 // Normal numbers from counters: the dense Gaussian sketch that benchmarks compare with.
 #include "kernels/baselines.h"
 #include "kernels/launch_shape.h"
+#include "kernels/normal_pair.h"
 #include "kernels/philox.h"
 
 namespace tallsketch::cuda {
@@ -8,15 +9,6 @@ namespace tallsketch::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-
-/// Two independent N(0, 1) numbers from 64 random bits. Source: Box & Muller 1958; largest magnitude 6.7.
-__device__ float2 normal_pair(std::uint32_t first, std::uint32_t second) {
-  const float uniform = (static_cast<float>(first >> 8) + 0.5F) * 0x1p-24F;  // in (0, 1)
-  const float radius = sqrtf(-2.0F * logf(uniform));
-  float sine = 0, cosine = 0;
-  sincospif(static_cast<float>(second) * 0x1p-31F, &sine, &cosine);
-  return {radius * cosine, radius * sine};
-}
 
 __global__ void fill_gaussian_kernel(std::uint64_t seed, std::int64_t first, std::int64_t count, float scale,
                                      float* __restrict__ out) {

@@ -6,15 +6,16 @@
 
 #include <algorithm>
 #include <bit>
-#include <type_traits>
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include "kernels/launch_shape.h"
 #include "kernels/normal_product_simple.h"
+#include "kernels/normal_product_tensor.h"
 #include "kernels/right_hand_sides.h"
 #include "kernels/rounding.h"
+#include "kernels/row_pieces.h"
 #include "kernels/tma.h"
 
 namespace tallsketch::cuda {
@@ -39,7 +40,6 @@ struct PassShape {
 // Older architectures have no bulk copies; the plan keeps their empty kernel from being launched.
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 
-constexpr unsigned kWarp = 0xffffffffU;
 constexpr int kMostWarps = most_warps(1);
 
 template <class T>
@@ -143,37 +143,6 @@ __device__ Pieces<T> pieces_of(const PassShape& shape, const Position& at, int p
   return {first, stride, last, shape.n % kChunk<T> != 0 && first + (pieces - 1) * stride + kChunk<T> > shape.n};
 }
 
-/// The first bytes of a word, zeros for the rest; bytes may lie outside [0, 4].
-__device__ std::uint32_t first_bytes(std::uint32_t word, std::int32_t bytes) {
-  return bytes >= 4 ? word : bytes <= 0 ? 0U : word & ((1U << (8 * bytes)) - 1);
-}
-
-template <class T>
-__device__ void widen(double* values, const uint4& words) {
-  const std::uint32_t word[4] = {words.x, words.y, words.z, words.w};
-#pragma unroll
-  for (int k = 0; k < 4; ++k) {
-    if constexpr (std::is_same_v<T, double>) {
-      if (k % 2 == 0) values[k / 2] = __hiloint2double(static_cast<int>(word[k + 1]), static_cast<int>(word[k]));
-    } else if constexpr (std::is_same_v<T, float>) {
-      values[k] = static_cast<double>(__uint_as_float(word[k]));
-    } else if constexpr (std::is_same_v<T, __half>) {
-      const float2 two = __half22float2(*reinterpret_cast<const __half2*>(&word[k]));
-      values[2 * k] = static_cast<double>(two.x);
-      values[2 * k + 1] = static_cast<double>(two.y);
-    } else {  // a bfloat16 is the upper half of a float
-      values[2 * k] = static_cast<double>(__uint_as_float(word[k] << 16));
-      values[2 * k + 1] = static_cast<double>(__uint_as_float(word[k] & 0xffff0000U));
-    }
-  }
-}
-
-/// Zeros for what stands behind the row in a piece: it may be a NaN.
-__device__ void clear_behind(uint4& words, std::int32_t kept_bytes) {
-  words = {first_bytes(words.x, kept_bytes), first_bytes(words.y, kept_bytes - 4), first_bytes(words.z, kept_bytes - 8),
-           first_bytes(words.w, kept_bytes - 12)};
-}
-
 /// This lane's columns of rows in shared memory, all loads before the first use. Rows beyond the last are read as that
 /// one; their residuals will be 0.
 /// tile  address of row 0
@@ -202,12 +171,6 @@ __device__ void load_rows(double (&values)[kRows][kChunks * kChunk<T>], std::uin
 #pragma unroll
     for (int chunk = 0; chunk < kChunks; ++chunk) widen<T>(values[i] + chunk * kChunk<T>, words[i][chunk]);
   }
-}
-
-/// Lanes with bits 1, 2, 4 ... up to `end` different add up; equal bits in all of them.
-__device__ double sum_over_lanes(double sum, int first_bit, int end) {
-  for (int bit = first_bit; bit < end; bit *= 2) sum += __shfl_xor_sync(kWarp, sum, bit);
-  return sum;
 }
 
 /// Sums kCount numbers over the `lanes` lanes that share a row; lane l gets the sum of number l mod kCount. Every step
@@ -460,7 +423,9 @@ cudaError_t normal_product(const NormalProductPlan& plan, const SlabView& a, con
   for (std::int64_t first = 0; first < b.cols; first += plan.rhs) {
     const RightHandSides rhs = rhs_from(b, first, plan.rhs);
     cudaError_t status;
-    if (fused) {
+    if (fused && plan.tensor) {
+      status = launch_tensor_normal_product(plan, a, rhs, x + first, b.cols, scratch, ctas, stream);
+    } else if (fused) {
       const PassShape shape{static_cast<const std::byte*>(a.data),
                             rhs,
                             ctas * plan.teams * tile_rows * rhs.row_bytes,

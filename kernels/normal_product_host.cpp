@@ -1,6 +1,6 @@
 // A block of 8 rows is used twice while it is in L1 or L2: dot products with x, then the update of the gradient.
-// x and the gradient are kept in the order in which the loops read them; rows that no loop can read as they are (16-bit
-// types, columns or rows that fill no block) are widened and padded with zeros into a tile first.
+// x and the gradient are kept in the order in which the loops read them; A is read as it is. Copied and padded with
+// zeros are only the columns and rows that fill no line and no block of 8 (and all binary16 if the processor lacks F16C).
 #include "kernels/normal_product_host.h"
 
 #include <algorithm>
@@ -13,13 +13,13 @@
 #include "kernels/half.h"
 #include "kernels/host_device.h"
 #include "kernels/rounding.h"
+#include "kernels/widen_host.h"
 
 namespace tallsketch::host {
 namespace {
 
 constexpr std::int64_t kLine = 8;  // columns that are stored together: a cache line of doubles
 constexpr std::int64_t kLineBytes = 64;
-constexpr int kLane = 4;  // doubles of a ymm register
 constexpr std::int64_t kBlockRows = 8;
 constexpr std::int64_t kMaxRhs = 4;     // right-hand sides that one loop takes
 constexpr std::int64_t kRunRows = 256;  // rows summed without compensation: the constant of the error bound
@@ -32,8 +32,6 @@ constexpr std::int64_t kVisitBytes = std::int64_t{1} << 18;
 // one block: FP64 1.35 and 0.9, FP32 1.1 and 1.1; two: FP64 1.17 and 0.9, FP32 1.0 and 1.1.
 constexpr std::int64_t kPrefetchBlocks = 2;
 
-/// A register of doubles, read and written at any address.
-using Lanes = double __attribute__((vector_size(8 * kLane), aligned(8), may_alias));
 using Permutation = std::int64_t __attribute__((vector_size(8 * kLane)));
 
 /// Sizes that follow from the shapes; the same in every call of one pass.
@@ -82,23 +80,16 @@ Worker make_worker(const Layout& l, const NormalWorkspace& workspace, std::int64
 
 /// Whole blocks of rows, and up to 4 right-hand sides.
 struct Panel {
-  const void* rows;  // (8 * blocks, 8 * lines) row-major FP32 or FP64
+  const void* rows;  // (8 * blocks, n) row-major
   std::int64_t pitch;
-  std::int64_t blocks, lines;
-  std::int64_t rhs;       // 1 ... 4
-  const double* x;        // (lines, rhs, 8)
-  const double* b;        // (blocks, rhs, 8): the 8 rows of a block
-  std::int64_t b_stride;  // from block to block
-  double* sums;           // (lines + 1, rhs, 8): the gradient, then squares
+  std::int64_t blocks;
+  std::int64_t whole_lines, tail;  // n = 8 * whole_lines + tail
+  std::int64_t rhs;                // 1 ... 4
+  const double* x;                 // (lines, rhs, 8)
+  const double* b;                 // (blocks, rhs, 8): the 8 rows of a block
+  std::int64_t b_stride;           // from block to block
+  double* sums;                    // (lines + 1, rhs, 8): the gradient, then squares
 };
-
-// Element by element: GCC 12 makes one instruction of it, but four of __builtin_convertvector, at half the speed.
-inline __attribute__((always_inline)) void load(const float* from, Lanes& to) {
-  to = Lanes{double{from[0]}, double{from[1]}, double{from[2]}, double{from[3]}};
-}
-inline __attribute__((always_inline)) void load(const double* from, Lanes& to) {
-  to = *reinterpret_cast<const Lanes*>(from);
-}
 
 /// Asks for the same place some blocks on, to L2 (hints that fill L1 too: 1.9 read passes instead of 1.1). Past the end
 /// of the rows too: a prefetch cannot fail.
@@ -108,22 +99,31 @@ inline __attribute__((always_inline)) void prefetch_ahead(const T* at, std::int6
   __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(at) + distance), 0, 2);
 }
 
-/// Partial dot products of kRows rows.
-/// to  out (rhs, 8 rows), at the first of these rows
+/// Adds the products of x and a line of kRows rows to partial dot products.
 template <class T, int kRhs, int kRows>
-inline __attribute__((always_inline)) void dot_rows(const T* rows, std::int64_t pitch, std::int64_t lines,
-                                                    const double* x, Lanes* to) {
-  Lanes sum[kRhs][kRows] = {};
-  for (std::int64_t c = 0; c < lines; ++c, rows += kLine, x += kRhs * kLine) {
-    for (int i = 0; i < kRows; ++i) {
-      prefetch_ahead(rows + i * pitch, pitch);
-      for (int j = 0; j < kLine; j += kLane) {
-        Lanes value;
-        load(rows + i * pitch + j, value);
-        for (int k = 0; k < kRhs; ++k) sum[k][i] += value * *reinterpret_cast<const Lanes*>(x + k * kLine + j);
-      }
+inline __attribute__((always_inline)) void dot_line(const T* rows, std::int64_t pitch, const double* x,
+                                                    Lanes (&sum)[kRhs][kRows]) {
+  for (int i = 0; i < kRows; ++i) {
+    for (int j = 0; j < kLine; j += kLane) {
+      Lanes value;
+      load(rows + i * pitch + j, value);
+      for (int k = 0; k < kRhs; ++k) sum[k][i] += value * *reinterpret_cast<const Lanes*>(x + k * kLine + j);
     }
   }
+}
+
+/// Partial dot products of kRows rows.
+/// tail  in (kRows, 8): the columns behind the whole lines, and zeros
+/// to    out (rhs, 8 rows), at the first of these rows
+template <class T, int kRhs, int kRows>
+inline __attribute__((always_inline)) void dot_rows(const Panel& panel, const T* rows, const T* tail, Lanes* to) {
+  Lanes sum[kRhs][kRows] = {};
+  const double* x = panel.x;
+  for (std::int64_t c = 0; c < panel.whole_lines; ++c, rows += kLine, x += kRhs * kLine) {
+    for (int i = 0; i < kRows; ++i) prefetch_ahead(rows + i * panel.pitch, panel.pitch);
+    dot_line<T, kRhs, kRows>(rows, panel.pitch, x, sum);
+  }
+  if (panel.tail > 0) dot_line<T, kRhs, kRows>(tail, kLine, x, sum);
   for (int k = 0; k < kRhs; ++k) {
     for (int i = 0; i < kRows; ++i) to[k * kBlockRows + i] = sum[k][i];
   }
@@ -140,23 +140,33 @@ inline __attribute__((always_inline)) void sum_each(const Lanes* part, Lanes& to
        __builtin_shuffle(half[0], half[1], Permutation{2, 3, 6, 7});
 }
 
+/// sums += rows^T residual, of a line of kRows rows.
+template <class T, int kRhs, int kRows>
+inline __attribute__((always_inline)) void update_line(const T* rows, std::int64_t pitch, const double* residual,
+                                                       double* sums) {
+  for (int j = 0; j < kLine; j += kLane) {
+    Lanes sum[kRhs];
+    for (int k = 0; k < kRhs; ++k) sum[k] = *reinterpret_cast<const Lanes*>(sums + k * kLine + j);
+    for (int i = 0; i < kRows; ++i) {
+      Lanes value;
+      load(rows + i * pitch + j, value);
+      for (int k = 0; k < kRhs; ++k) sum[k] += value * residual[k * kBlockRows + i];
+    }
+    for (int k = 0; k < kRhs; ++k) *reinterpret_cast<Lanes*>(sums + k * kLine + j) = sum[k];
+  }
+}
+
 /// sums += rows^T residual, of kRows rows.
+/// tail      in (kRows, 8): the columns behind the whole lines, and zeros
 /// residual  in (rhs, 8 rows), at the first of these rows
 template <class T, int kRhs, int kRows>
-inline __attribute__((always_inline)) void update_sums(const T* rows, std::int64_t pitch, std::int64_t lines,
-                                                       const double* residual, double* sums) {
-  for (std::int64_t c = 0; c < lines; ++c, rows += kLine, sums += kRhs * kLine) {
-    for (int j = 0; j < kLine; j += kLane) {
-      Lanes sum[kRhs];
-      for (int k = 0; k < kRhs; ++k) sum[k] = *reinterpret_cast<const Lanes*>(sums + k * kLine + j);
-      for (int i = 0; i < kRows; ++i) {
-        Lanes value;
-        load(rows + i * pitch + j, value);
-        for (int k = 0; k < kRhs; ++k) sum[k] += value * residual[k * kBlockRows + i];
-      }
-      for (int k = 0; k < kRhs; ++k) *reinterpret_cast<Lanes*>(sums + k * kLine + j) = sum[k];
-    }
+inline __attribute__((always_inline)) void update_sums(const Panel& panel, const T* rows, const T* tail,
+                                                       const double* residual) {
+  double* sums = panel.sums;
+  for (std::int64_t c = 0; c < panel.whole_lines; ++c, rows += kLine, sums += kRhs * kLine) {
+    update_line<T, kRhs, kRows>(rows, panel.pitch, residual, sums);
   }
+  if (panel.tail > 0) update_line<T, kRhs, kRows>(tail, kLine, residual, sums);
 }
 
 /// Adds a panel block by block.
@@ -166,11 +176,17 @@ inline __attribute__((always_inline)) void add_blocks(const Panel& in) {
   constexpr int kRows = kRhs == 1 ? 8 : 4;  // at least 8 sums, to hide the latency of an addition; at most 16 registers
   const auto* rows = static_cast<const T*>(panel.rows);
   const double* b = panel.b;
-  double* squares = panel.sums + panel.lines * kRhs * kLine;
+  double* squares = panel.sums + (panel.whole_lines + (panel.tail > 0)) * kRhs * kLine;
+  alignas(kLineBytes) T tail[kBlockRows * kLine] = {};
   for (std::int64_t block = 0; block < panel.blocks; ++block) {
+    for (std::int64_t j = 0; j < panel.tail; ++j) {
+      for (int i = 0; i < kBlockRows; ++i) {
+        tail[i * kLine + j] = rows[i * panel.pitch + panel.whole_lines * kLine + j];
+      }
+    }
     Lanes parts[kRhs * kBlockRows];
     for (int i = 0; i < kBlockRows; i += kRows) {
-      dot_rows<T, kRhs, kRows>(rows + i * panel.pitch, panel.pitch, panel.lines, panel.x, parts + i);
+      dot_rows<T, kRhs, kRows>(panel, rows + i * panel.pitch, tail + i * kLine, parts + i);
     }
     alignas(kLineBytes) double residual[kRhs * kBlockRows];
     for (int i = 0; i < kRhs * kBlockRows; i += kLane) {
@@ -181,7 +197,7 @@ inline __attribute__((always_inline)) void add_blocks(const Panel& in) {
       *reinterpret_cast<Lanes*>(residual + i) = difference;
     }
     for (int i = 0; i < kBlockRows; i += kRows) {
-      update_sums<T, kRhs, kRows>(rows + i * panel.pitch, panel.pitch, panel.lines, residual + i, panel.sums);
+      update_sums<T, kRhs, kRows>(panel, rows + i * panel.pitch, tail + i * kLine, residual + i);
     }
     rows += kBlockRows * panel.pitch;
     b += panel.b_stride;
@@ -200,6 +216,17 @@ inline __attribute__((always_inline)) void add_panel(const Panel& panel) {
 
 TALLSKETCH_VECTOR_CLONES void add_float_panel(const Panel& panel) { add_panel<float>(panel); }
 TALLSKETCH_VECTOR_CLONES void add_double_panel(const Panel& panel) { add_panel<double>(panel); }
+TALLSKETCH_VECTOR_CLONES void add_half_panel(const Panel& panel) { add_panel<Half>(panel); }
+TALLSKETCH_VECTOR_CLONES void add_bfloat16_panel(const Panel& panel) { add_panel<Bfloat16>(panel); }
+
+void add_panel_of(ElementType type, const Panel& panel) {
+  switch (type) {
+    case ElementType::kFloat32: return add_float_panel(panel);
+    case ElementType::kFloat64: return add_double_panel(panel);
+    case ElementType::kFloat16: return add_half_panel(panel);
+    case ElementType::kBfloat16: return add_bfloat16_panel(panel);
+  }
+}
 
 // Rows to panels --------------------------------------------------------------------------------------------------
 
@@ -260,7 +287,7 @@ void add_groups(const Layout& l, const double* x, Panel panel, ElementType type,
     panel.x = x + k * l.lines * kLine;
     panel.b = worker.b + k * kBlockRows;
     panel.sums = worker.sums + k * (l.lines + 1) * kLine;
-    (type == ElementType::kFloat64 ? add_double_panel : add_float_panel)(panel);
+    add_panel_of(type, panel);
   }
 }
 
@@ -268,14 +295,15 @@ void add_groups(const Layout& l, const double* x, Panel panel, ElementType type,
 void add_visit(const Layout& l, const double* x, const SlabView& a, const SlabView& b, const Worker& worker) {
   pack_b(b, l.r, worker.b);
   Panel panel{};
-  panel.lines = l.lines;
   panel.b_stride = l.r * kBlockRows;
-  const bool as_it_is = element_size(a.type) >= 4 && l.n % kLine == 0;
+  const bool as_it_is = a.type != ElementType::kFloat16 || processor_widens_halves();
   const std::int64_t direct = as_it_is ? a.rows / kBlockRows * kBlockRows : 0;
   if (direct > 0) {
     panel.rows = a.data;
     panel.pitch = a.pitch;
     panel.blocks = direct / kBlockRows;
+    panel.whole_lines = l.n / kLine;
+    panel.tail = l.n % kLine;
     add_groups(l, x, panel, a.type, worker);
   }
   if (direct == a.rows) return;
@@ -283,7 +311,10 @@ void add_visit(const Layout& l, const double* x, const SlabView& a, const SlabVi
   panel.rows = worker.tile;
   panel.pitch = l.lines * kLine;
   panel.blocks = divide_up(a.rows - direct, kBlockRows);
-  add_groups(l, x, panel, a.type, {worker.sums, worker.b + direct * l.r, worker.tile});
+  panel.whole_lines = l.lines;
+  panel.tail = 0;
+  const ElementType widened = a.type == ElementType::kFloat64 ? a.type : ElementType::kFloat32;
+  add_groups(l, x, panel, widened, {worker.sums, worker.b + direct * l.r, worker.tile});
 }
 
 /// high + low += term, with the rounding errors of high collected in low.

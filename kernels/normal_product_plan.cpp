@@ -33,6 +33,30 @@ void cut_rows(NormalProductPlan& plan, int columns) {
   plan.tile_rows = 32 / plan.row_lanes * rows_at_once(columns, plan.rhs);
 }
 
+// Where tensor cores are faster (bench_passes_rhs.jsonl). They do the work of four right-hand sides for fewer too.
+constexpr std::int64_t kWidestOnTensorCores = 1024;
+constexpr std::int64_t kNarrowestPairOnTensorCores = 257;  // for two right-hand sides of FP32
+constexpr std::int64_t kWidestWith2Groups = 128;
+
+bool prefers_tensor_cores(std::int64_t n, std::int64_t r, ElementType type) {
+  if (type == ElementType::kFloat64 || n > kWidestOnTensorCores || r < 2) return false;
+  return r > 2 || n >= kNarrowestPairOnTensorCores;
+}
+
+void cut_rows_for_tensor_cores(NormalProductPlan& plan, const DeviceLimits& limits) {
+  plan.tensor = true;
+  plan.groups = plan.n <= kWidestWith2Groups ? 2 : 4;
+  plan.row_lanes = 32;
+  plan.team_warps = static_cast<int>(divide_up(plan.n, 32 * plan.groups));
+  plan.teams = most_tensor_warps(plan.groups) / plan.team_warps;
+  plan.tile_rows = kTensorRows;
+  const std::int64_t boards = kTensorStaticBytes + plan.teams * kTensorTeamBytes;
+  const std::int64_t fitting = (limits.shared_bytes - boards) / (plan.teams * plan.tile_bytes());
+  plan.stages = static_cast<int>(std::min<std::int64_t>(fitting, kMostStages));
+  plan.shared_bytes = plan.rings_bytes() + plan.teams * kTensorTeamBytes;
+  plan.fused = plan.stages >= kFewestTensorStages;
+}
+
 }  // namespace
 
 NormalProductPlan make_normal_product_plan(std::int64_t n, std::int64_t pitch, std::int64_t r, ElementType type,
@@ -45,6 +69,11 @@ NormalProductPlan make_normal_product_plan(std::int64_t n, std::int64_t pitch, s
   plan.multiprocessors = limits.multiprocessors;
   if (!bulk_copies || pitch * element_size(type) % 16 != 0) return plan;
 
+  if (prefers_tensor_cores(n, r, type)) {
+    plan.rhs = kTensorRhs;
+    cut_rows_for_tensor_cores(plan, limits);
+    return plan;
+  }
   int rhs = plan.rhs;
   while (rhs > 1 && lane_columns_for(n, rhs, type) == 0) rhs /= 2;
   const int columns = lane_columns_for(n, rhs, type);
@@ -54,7 +83,7 @@ NormalProductPlan make_normal_product_plan(std::int64_t n, std::int64_t pitch, s
   const std::int64_t fitting = (limits.shared_bytes - kStaticBytes) / (plan.teams * plan.tile_bytes());
   plan.stages = static_cast<int>(std::min<std::int64_t>(fitting, kMostStages));
   // At the end the rings' memory takes the CTA's partial result.
-  plan.shared_bytes = std::max(plan.teams * plan.stages * plan.tile_bytes(), plan.partial_doubles() * 8);
+  plan.shared_bytes = std::max(plan.rings_bytes(), plan.partial_doubles() * 8);
   plan.fused = plan.stages >= kFewestStages && plan.shared_bytes + kStaticBytes <= limits.shared_bytes;
   return plan;
 }

@@ -33,12 +33,26 @@ TALLSKETCH_HOST_DEVICE constexpr int rows_at_once(int lane_columns, int rhs) {
 /// needs 4 rhs + 2 rows_at_once a column, and some 30.
 TALLSKETCH_HOST_DEVICE constexpr int most_warps(int rhs) { return rhs == 1 ? 16 : rhs == 2 ? 12 : 8; }
 
+// The tensor-core kernel takes kTensorRows rows at a time for kTensorRhs right-hand sides. A warp has 32 columns for each
+// of its `groups`, 2 or 4; every warp keeps its columns of x and of the gradient in registers.
+inline constexpr int kTensorRhs = 4;
+inline constexpr int kTensorRows = 8;
+inline constexpr int kFewestTensorStages = 4;              // three belong to the tiles that a step works on
+inline constexpr std::int64_t kTensorStaticBytes = 16384;  // of shared memory: barriers and sums of warps
+inline constexpr std::int64_t kTensorTeamBytes = 1600;     // of a team behind the rings: residuals, numbers of b
+
+/// Warps of a CTA there, at most: they have 168 or 255 registers a thread. A thread needs 24 a group, and some 110.
+TALLSKETCH_HOST_DEVICE constexpr int most_tensor_warps(int groups) { return groups <= 2 ? 12 : 8; }
+
 struct NormalProductPlan {
   bool fused = false;  // otherwise the simple kernel, which takes any width, pitch and device
   ElementType type = ElementType::kFloat32;
   std::int64_t n = 0;
   std::int64_t pitch = 0;  // elements from row to row of A
   int rhs = 1;             // of one launch: 1, 2 or 4; fewer are padded with zeros, more go launch by launch
+
+  bool tensor = false;  // whether the fused kernel is the one for tensor cores
+  int groups = 0;       // with tensor: of 32 columns in a warp
 
   int chunks = 0;      // pieces of 16 bytes of a row in a lane
   int row_lanes = 0;   // lanes of a warp that share a row: 8, 16 or 32
@@ -51,7 +65,12 @@ struct NormalProductPlan {
 
   int lane_columns() const { return chunks * static_cast<int>(16 / element_size(type)); }
   int warps() const { return teams * team_warps; }
-  std::int64_t tile_bytes() const { return tile_rows * pitch * element_size(type); }
+  /// Bytes from row to row in shared memory: with tensor, so that the columns of four rows lie in different banks.
+  std::int64_t shared_pitch() const {
+    return tensor ? std::int64_t{team_warps} * groups * 32 * element_size(type) + 32 : pitch * element_size(type);
+  }
+  std::int64_t tile_bytes() const { return tile_rows * shared_pitch(); }
+  std::int64_t rings_bytes() const { return teams * stages * tile_bytes(); }
   /// Doubles of a CTA's partial result: the gradient (n, rhs), then the squares (rhs).
   std::int64_t partial_doubles() const { return (n + 1) * rhs; }
   /// Doubles of scratch memory that a launch needs.

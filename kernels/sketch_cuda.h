@@ -6,6 +6,7 @@
 
 #include <cuda_runtime.h>
 
+#include "kernels/check_rows.h"
 #include "kernels/rounded_half.h"
 #include "kernels/sketch_spec.h"
 #include "kernels/views.h"
@@ -57,6 +58,12 @@ namespace tallsketch::cuda {
 /// out  out (rows, cols) row-major device FP32
 [[nodiscard]] cudaError_t convert_to_float(const SlabView& in, float* out, std::int64_t out_pitch, cudaStream_t stream);
 
+/// out(k, j) = double(in(k, j)), exactly, or 0 in the rows of `zeros`; columns [cols, width) become 0, those behind stay.
+/// zeros  by global row
+/// out    out (rows, width) row-major device FP64, out_pitch elements from row to row
+[[nodiscard]] cudaError_t convert_to_double(const SlabView& in, const CheckRows& zeros, double* out, std::int64_t width,
+                                            std::int64_t out_pitch, cudaStream_t stream);
+
 /// Largest magnitude and sum of squares of every column, added to what is there (max and +).
 /// slab            in (rows, cols) row-major device, of the type of column_max
 /// column_max      in/out (cols) device FP32 or FP64; NaN is ignored (the sketch shows it)
@@ -83,12 +90,22 @@ namespace tallsketch::cuda {
 [[nodiscard]] cudaError_t count_non_finite(const SketchView<double>& sketch, unsigned long long* count,
                                            cudaStream_t stream);
 
-/// out(i, j) column-major with leading dimension d = sketch(i, j) * factor[j]; the input of the QR.
+/// out(i, j) column-major with leading dimension d = sketch(i, j) * factor[j], 0 in unused rows; the input of the QR.
 /// factor  in (cols) device FP64
-[[nodiscard]] cudaError_t transpose_scaled(const SketchView<float>& sketch, const double* factor, float* out,
-                                           cudaStream_t stream);
-[[nodiscard]] cudaError_t transpose_scaled(const SketchView<double>& sketch, const double* factor, double* out,
-                                           cudaStream_t stream);
+[[nodiscard]] cudaError_t transpose_scaled(const SketchView<float>& sketch, const double* factor,
+                                           const CheckRows& unused, float* out, cudaStream_t stream);
+[[nodiscard]] cudaError_t transpose_scaled(const SketchView<double>& sketch, const double* factor,
+                                           const CheckRows& unused, double* out, cudaStream_t stream);
+
+/// out(i, k) = scale * (sketch(i, n + k) - sum over j of sketch(i, j) x(j, k)): the residual of the sketched problem.
+/// sketch  in (d, n + r) row-major device FP32 or FP64
+/// x       in (n, r) row-major device FP64
+/// out     out (d, r) row-major device FP64
+/// Order   a lane's columns, then the lanes of a warp pairwise; fixed
+[[nodiscard]] cudaError_t sketch_residual(const SketchView<float>& sketch, std::int64_t n, const double* x,
+                                          double scale, double* out, cudaStream_t stream);
+[[nodiscard]] cudaError_t sketch_residual(const SketchView<double>& sketch, std::int64_t n, const double* x,
+                                          double scale, double* out, cudaStream_t stream);
 
 /// data[k] = a number in [-1, 1) from counter k, rounded to the type: input of benchmarks.
 /// data  out (count) device, of any type

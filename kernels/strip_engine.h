@@ -19,9 +19,12 @@ namespace tallsketch::cuda {
 
 /// Entry tables of tiles [tiles.first, tiles.first + tiles.count): for every tile, CTA, group and slot the rows that
 /// are added to it. An entry is (row in the tile) * 2 + sign; an entry without a row points at the row of zeros behind
-/// the tile. table  out (tiles.count, plan.table_bytes_per_tile()) device, aligned to 16 bytes
-[[nodiscard]] cudaError_t fill_strip_table(const SketchSpec& spec, const StripPlan& plan, TileRange tiles, void* table,
-                                           cudaStream_t stream);
+/// the tile.
+/// spec, plan   of a launch: launch_share(S), make_strip_plan(launch_share(S))
+/// first_block  of S, which the launch takes from there on; other than 0 only where launch_share leaves some out
+/// table        out (tiles.count, plan.table_bytes_per_tile()) device, aligned to 16 bytes
+[[nodiscard]] cudaError_t fill_strip_table(const SketchSpec& spec, const StripPlan& plan, TileRange tiles,
+                                           std::int32_t first_block, void* table, cudaStream_t stream);
 
 /// Adds S*slab to sketch, the factor 1/sqrt(zeta) left out.
 /// slab      in (rows, n) row-major device, of the plan's type, start and pitch aligned to 16 bytes (device_pitch is

@@ -76,6 +76,17 @@ bool table_fits(const SketchSpec& spec, const DeviceLimits& limits, const StripP
 
 }  // namespace
 
+SketchSpec launch_share(const SketchSpec& spec) {
+  SketchSpec share = spec;
+  const bool divisible = spec.family == SketchFamily::kSparseStack && spec.hash == SketchHash::kPermuted;
+  for (int launches = 1; divisible && launches < kMaxLaunches && share.d > kMaxStripRows && share.zeta % 2 == 0;
+       launches *= 2) {
+    share.d /= 2;
+    share.zeta /= 2;
+  }
+  return share;
+}
+
 StripPlan make_strip_plan(const SketchSpec& spec, std::int64_t n, const DeviceLimits& limits, ElementType type) {
   StripPlan plan;
   plan.type = type;

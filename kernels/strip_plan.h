@@ -23,7 +23,8 @@ inline constexpr int kSlotsPerGroup = 16;            // of 4 columns a lane: 64 
 inline constexpr int kMaxStages = 4;                 // of tiles on their way into shared memory
 inline constexpr std::int64_t kZeroRowBytes = 128;   // behind every tile, for entries without a row
 inline constexpr int kMaxStripZeta = 16;             // above, scatter
-inline constexpr std::int64_t kMaxStripRows = 8192;  // d above, scatter
+inline constexpr std::int64_t kMaxStripRows = 8192;  // d of a launch
+inline constexpr int kMaxLaunches = 4;               // each reads A; above, scatter is as fast
 
 struct StripPlan {
   bool served = false;                       // otherwise: scatter, or conversion of A to FP32
@@ -61,6 +62,12 @@ struct DeviceLimits {
   std::int64_t shared_bytes = 232448;  // of a CTA
 };
 
+/// The part of S that one launch takes: all of it, or where d exceeds kMaxStripRows and the hash is SparseStack's permuted
+/// one, the first half or quarter of its blocks, as a sketch with as many rows; the other launches take the others. Its T
+/// stays that of S.
+SketchSpec launch_share(const SketchSpec& spec);
+
+/// spec    of one launch
 /// type    of A in device memory; sums are FP32 always
 /// Limits  fp32; d <= 8192, zeta <= 16; SparseStack by the permuted hash with the table's T, or by the independent hash;
 ///         BlockPerm by the permuted hash with interleaved input blocks. A in FP16 or BF16: d <= 4096, and not by the

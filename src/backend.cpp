@@ -9,10 +9,6 @@
 
 namespace tallsketch {
 
-void Backend::make_up(const MadeUpProblem&, std::vector<double>&) {
-  throw Error(ErrorKind::kUsage, fmt::format("the {} backend makes no rows up; give it a source to read", name()));
-}
-
 std::unique_ptr<Backend> make_backend(const RunOptions& options, const Communicator& comm, PhaseTimer& timer) {
 #if TALLSKETCH_HAVE_CUDA
   const bool wanted = options.backend == BackendChoice::kCuda;

@@ -12,6 +12,7 @@
 #include "kernels/rounded_half.h"
 #include "kernels/sketch_spec.h"
 #include "src/cost_model.h"
+#include "src/made_up_problem.h"
 #include "src/phase_timer.h"
 #include "src/plan.h"
 #include "src/refine.h"
@@ -47,15 +48,6 @@ struct SketchJob {
   SketchPrecision accumulates() const {
     return compression == Compression::kGram ? SketchPrecision::kFp64 : spec.precision;
   }
-};
-
-/// A least-squares problem for benchmarks, a function of seed and global row. A = G V diag(sigma) V^T / sqrt(m): G standard
-/// normal, V orthonormal (n, n), sigma from 1 to 1 / cond in equal ratios. b = A 1 + e, e normal, with
-/// ||e|| about residual ||A 1||.
-struct MadeUpProblem {
-  double cond = 1e4;
-  double residual = 1e-3;
-  std::uint64_t seed = 0;
 };
 
 /// How the reduced problem becomes triangular.
@@ -110,10 +102,13 @@ class Backend {
   /// Whether the rows of the job are still there as they were uploaded, so that nobody need read the source again.
   virtual bool keeps_rows() const { return false; }
   /// Benchmarks: after begin, instead of uploads, rows that are made where they are kept; take_kept follows. Adds ||b||^2 of
-  /// this rank's rows. Errors: kUsage where the backend makes none, or the plan keeps no rows
-  virtual void make_up(const MadeUpProblem& problem, std::vector<double>& b_squares);
+  /// this rank's rows. Errors: kUsage where the plan keeps no rows
+  virtual void make_up(const MadeUpProblem& problem, std::vector<double>& b_squares) = 0;
   /// Seconds of a read-only pass over the kept rows of A: the floor that benchmarks divide by. Median of `repeats`.
   virtual double read_floor(int repeats) = 0;
+  /// The rival: x by Householder QR in FP64 of a copy of the kept rows, of one rank alone.
+  /// seconds  out; without the copy. Errors: kMemory
+  virtual std::vector<double> solve_by_qr(double& seconds) = 0;
   /// Starts a refinement pass: A^T (b - A x) and ||b - A x||^2 of this rank's rows; b counts as 0 without with_b.
   /// x  (n, r) row-major
   virtual void normal_begin(const std::vector<double>& x, bool with_b) = 0;

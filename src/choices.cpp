@@ -104,6 +104,17 @@ const Words<BenchKernel>& words_of(BenchKernel) {
   return words;
 }
 
+const Words<BenchRoute>& words_of(BenchRoute) {
+  static const Words<BenchRoute> words = {{"refine", BenchRoute::kRefine},
+                                          {"refine-sketch", BenchRoute::kRefineSketch},
+                                          {"refine-gram", BenchRoute::kRefineGram},
+                                          {"sketch-cholesky", BenchRoute::kSketchCholesky},
+                                          {"sketch-qr", BenchRoute::kSketchQr},
+                                          {"normal-equations", BenchRoute::kNormalEquations},
+                                          {"qr", BenchRoute::kQr}};
+  return words;
+}
+
 const Words<HeadRows>& words_of(HeadRows) {
   static const Words<HeadRows> words = {{"first", HeadRows::kFirst}, {"random", HeadRows::kRandom}};
   return words;

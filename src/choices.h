@@ -23,6 +23,10 @@ enum class KernelChoice { kAuto, kStrip, kScatter, kFlash };
 enum class BenchFamily { kSparseStack, kBlockPerm, kFlashBlockRow };
 enum class BenchKernel { kAuto, kStrip, kScatter, kFlash, kSpmm, kGaussian };
 
+/// What `bench solve` times: the product's ways to x, and rivals that only it has: FP64 normal equations as they are, and
+/// Householder QR of all of A.
+enum class BenchRoute { kRefine, kRefineSketch, kRefineGram, kSketchCholesky, kSketchQr, kNormalEquations, kQr };
+
 /// Studies: which rows of an orthonormal basis are near coordinate vectors, the first n or n drawn at random.
 enum class HeadRows { kFirst, kRandom };
 
@@ -46,6 +50,7 @@ const Words<ReduceChoice>& words_of(ReduceChoice);
 const Words<KernelChoice>& words_of(KernelChoice);
 const Words<BenchFamily>& words_of(BenchFamily);
 const Words<BenchKernel>& words_of(BenchKernel);
+const Words<BenchRoute>& words_of(BenchRoute);
 const Words<HeadRows>& words_of(HeadRows);
 
 /// "permuted"

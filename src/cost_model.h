@@ -16,7 +16,9 @@ enum class Compression { kSketch, kGram };
 struct SolveCosts {
   double pass = 0;  // a refinement pass, with its reduction and what rank 0 does between passes
   double gram = 0;  // the Gram matrix, beside reading the rows, and its Cholesky factor
-  std::function<double(std::int64_t d)> sketch = [](std::int64_t) { return 0.0; };  // beside reading the rows; its factor
+  std::function<double(std::int64_t d)> sketch = [](std::int64_t) {
+    return 0.0;
+  };  // beside reading the rows; its factor
 };
 
 /// Passes over A that refinement takes from the sketch's solution to the tolerance: CG with condition about
@@ -28,7 +30,7 @@ inline constexpr double kGramPasses = 4;
 
 struct Route {
   Compression compression = Compression::kSketch;
-  double oversample = 0;  // d / n of the sketch, also where it is only the fall-back
+  double oversample = 0;                        // d / n of the sketch, also where it is only the fall-back
   double sketch_seconds = 0, gram_seconds = 0;  // predicted, of either route as a whole
 };
 

@@ -37,4 +37,12 @@ void check(cusparseStatus_t status, std::source_location where) {
               fmt::format("cuSPARSE: {}", cusparseGetErrorString(status)), where);
 }
 
+LibraryHandle<cublasHandle_t> make_blas(const CudaStream& stream) {
+  cublasHandle_t raw = nullptr;
+  check(cublasCreate(&raw));
+  LibraryHandle<cublasHandle_t> handle(raw);
+  check(cublasSetStream(handle.get(), stream.get()));
+  return handle;
+}
+
 }  // namespace tallsketch

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <source_location>
+#include <type_traits>
 #include <utility>
 
 #include <cublas_v2.h>
@@ -48,16 +50,29 @@ class DeviceBuffer {
   std::int64_t count_ = 0;
 };
 
+/// The buffer's memory as `count` Ts, of which nothing is known; allocated anew where there is too little of it.
+template <class T>
+T* room_for(std::int64_t count, DeviceBuffer<std::byte>& buffer) {
+  const std::int64_t bytes = count * static_cast<std::int64_t>(sizeof(T));
+  if (buffer.count() < bytes) {
+    buffer = {};
+    buffer = DeviceBuffer<std::byte>(bytes);
+  }
+  return reinterpret_cast<T*>(buffer.data());
+}
+
 /// Page-locked host memory.
 class PinnedBuffer {
  public:
   PinnedBuffer() = default;
-  explicit PinnedBuffer(std::int64_t bytes) {
+  explicit PinnedBuffer(std::int64_t bytes) : bytes_(bytes) {
     if (bytes > 0) check(cudaMallocHost(&data_, static_cast<std::size_t>(bytes)));
   }
-  PinnedBuffer(PinnedBuffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
+  PinnedBuffer(PinnedBuffer&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
   PinnedBuffer& operator=(PinnedBuffer&& other) noexcept {
     std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
     return *this;
   }
   ~PinnedBuffer() {
@@ -66,10 +81,31 @@ class PinnedBuffer {
   PinnedBuffer(const PinnedBuffer&) = delete;
   PinnedBuffer& operator=(const PinnedBuffer&) = delete;
   void* data() const { return data_; }
+  std::int64_t bytes() const { return bytes_; }
 
  private:
   void* data_ = nullptr;
+  std::int64_t bytes_ = 0;
 };
+
+/// The buffer's memory as `count` Ts; allocated anew where there is too little of it.
+template <class T>
+T* room_for(std::int64_t count, PinnedBuffer& buffer) {
+  const std::int64_t bytes = count * static_cast<std::int64_t>(sizeof(T));
+  if (buffer.bytes() < bytes) {
+    buffer = {};
+    buffer = PinnedBuffer(bytes);
+  }
+  return static_cast<T*>(buffer.data());
+}
+
+struct LibraryDeleter {
+  void operator()(cublasHandle_t handle) const { cublasDestroy(handle); }
+  void operator()(cusolverDnHandle_t handle) const { cusolverDnDestroy(handle); }
+  void operator()(cusolverDnParams_t params) const { cusolverDnDestroyParams(params); }
+};
+template <class T>
+using LibraryHandle = std::unique_ptr<std::remove_pointer_t<T>, LibraryDeleter>;
 
 class CudaStream {
  public:
@@ -83,6 +119,9 @@ class CudaStream {
  private:
   cudaStream_t stream_ = nullptr;
 };
+
+/// A cuBLAS handle that works on the stream.
+LibraryHandle<cublasHandle_t> make_blas(const CudaStream& stream);
 
 class CudaEvent {
  public:

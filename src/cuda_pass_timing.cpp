@@ -16,7 +16,7 @@ PassTiming time_cuda_pass(const TimedShape& shape, int repeats) {
   const SlabView slab{a.data(), m, n, pitch, type, 0}, b_slab{b.data(), m, r, r, ElementType::kFloat64, 0};
 
   NormalProduct product(n, pitch, r, type);
-  const char* const kernel = product.plan().fused ? "fused" : "simple";
+  const char* const kernel = !product.plan().fused ? "simple" : product.plan().tensor ? "tensor" : "fused";
   const SketchTiming timing = time_beside_floor(slab, stream, repeats, kernel, [&](PartsTimer& parts) {
     parts.time(&Parts::clear, [&] { check(cudaMemsetAsync(sums.data(), 0, sums.bytes(), stream.get())); });
     parts.time(&Parts::apply, [&] { product.add(slab, b_slab, x.data(), sums.data(), sums.data() + n * r, stream); });

@@ -3,100 +3,202 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <memory>
 
 #include <fmt/format.h>
 
+#include "kernels/gram_cuda.h"
+#include "kernels/rounding.h"
 #include "kernels/sketch_cuda.h"
+#include "src/cuda_gram.h"
 #include "src/error.h"
 
 namespace tallsketch {
 
 namespace {
 
-struct SolverDeleter {
-  void operator()(cusolverDnHandle_t handle) const { cusolverDnDestroy(handle); }
-};
-using SolverHandle = std::unique_ptr<std::remove_pointer_t<cusolverDnHandle_t>, SolverDeleter>;
-
-struct ParamsDeleter {
-  void operator()(cusolverDnParams_t params) const { cusolverDnDestroyParams(params); }
-};
-using ParamsHandle = std::unique_ptr<std::remove_pointer_t<cusolverDnParams_t>, ParamsDeleter>;
-
 template <class T>
 constexpr cudaDataType kCudaType = sizeof(T) == sizeof(double) ? CUDA_R_64F : CUDA_R_32F;
 
-}  // namespace
+constexpr double kOne = 1;
 
-template <class T>
-std::vector<double> column_maxima_on_device(const SketchView<T>& sketch, const CudaStream& stream) {
-  DeviceBuffer<T> column_max(sketch.cols);
-  DeviceBuffer<double> column_squares(sketch.cols);
-  check(cudaMemsetAsync(column_max.data(), 0, column_max.bytes(), stream.get()));
-  check(cudaMemsetAsync(column_squares.data(), 0, column_squares.bytes(), stream.get()));
-  const SlabView view{sketch.data, sketch.rows, sketch.cols, sketch.pitch, kElementType<T>, 0};
-  check(cuda::column_statistics(view, column_max.data(), column_squares.data(), stream.get()));
-  std::vector<T> largest(static_cast<std::size_t>(sketch.cols));
-  check(cudaMemcpyAsync(largest.data(), column_max.data(), column_max.bytes(), cudaMemcpyDeviceToHost, stream.get()));
-  stream.synchronize();
-  return {largest.begin(), largest.end()};
-}
+/// Columns of FP64 matrices begin at whole 128 bytes: cuBLAS is up to twice as fast as with an odd pitch.
+std::int64_t aligned_pitch(std::int64_t rows) { return round_up(rows, 16); }
 
-template <class T>
-TriangularFactor qr_of_sketch_on_device(const SketchView<T>& sketch, std::int64_t n, std::int64_t r, double scale,
-                                        const CudaStream& stream) {
-  const std::int64_t d = sketch.rows, cols = n + r;
-  TriangularFactor factor{n, r, kUnitRoundoffOf<T>, {}, column_exponents(column_maxima_on_device(sketch, stream))};
-  std::vector<double> column_factor;
-  // The factor has to be a finite double: an FP64 column of subnormal numbers is scaled as far as that goes.
-  for (int& exponent : factor.exponent) {
-    exponent = std::min(exponent, std::numeric_limits<double>::max_exponent - 1);
-    column_factor.push_back(std::ldexp(scale, exponent));
-  }
-  DeviceBuffer<double> device_factor(cols);
-  check(cudaMemcpyAsync(device_factor.data(), column_factor.data(), device_factor.bytes(), cudaMemcpyHostToDevice,
-                        stream.get()));
-  DeviceBuffer<T> q(d * cols), tau(cols);
-  check(cuda::transpose_scaled(sketch, device_factor.data(), q.data(), stream.get()));
-
-  cusolverDnHandle_t raw_handle = nullptr;
-  check(cusolverDnCreate(&raw_handle));
-  const SolverHandle handle(raw_handle);
-  check(cusolverDnSetStream(handle.get(), stream.get()));
-  cusolverDnParams_t raw_params = nullptr;
-  check(cusolverDnCreateParams(&raw_params));
-  const ParamsHandle params(raw_params);
-  std::size_t device_bytes = 0, host_bytes = 0;
-  check(cusolverDnXgeqrf_bufferSize(handle.get(), params.get(), d, cols, kCudaType<T>, q.data(), d, kCudaType<T>,
-                                    tau.data(), kCudaType<T>, &device_bytes, &host_bytes));
+void require_sensible(std::size_t device_bytes, std::size_t host_bytes, std::int64_t rows, std::int64_t cols) {
   constexpr std::size_t kAbsurd = std::size_t{1} << 42;  // an overflowed query asks for exabytes
   require(device_bytes < kAbsurd && host_bytes < kAbsurd, ErrorKind::kMemory,
           fmt::format("cuSOLVER asks for {} bytes to factor a {} x {} sketch; use a smaller --oversample", device_bytes,
-                      d, cols));
-  DeviceBuffer<std::byte> work(static_cast<std::int64_t>(device_bytes));
-  std::vector<std::byte> host_work(host_bytes);
-  DeviceBuffer<int> info(1);
-  check(cusolverDnXgeqrf(handle.get(), params.get(), d, cols, kCudaType<T>, q.data(), d, kCudaType<T>, tau.data(),
-                         kCudaType<T>, work.data(), device_bytes, host_work.data(), host_bytes, info.data()));
-  int status = 0;
-  check(cudaMemcpyAsync(&status, info.data(), sizeof status, cudaMemcpyDeviceToHost, stream.get()));
-  std::vector<T> upper(static_cast<std::size_t>(cols * cols), T{0});
+                      rows, cols));
+}
+
+/// (cols, cols) column-major from columns of which the first elements count: heights, then zeros.
+template <class T, class F>
+std::vector<double> upper_from(const T* columns, std::int64_t pitch, std::int64_t cols, F&& height) {
+  std::vector<double> upper;
+  upper.reserve(static_cast<std::size_t>(cols * cols));
+  for (std::int64_t j = 0; j < cols; ++j) {
+    upper.insert(upper.end(), columns + j * pitch, columns + j * pitch + height(j));
+    upper.resize(static_cast<std::size_t>((j + 1) * cols));
+  }
+  return upper;
+}
+
+}  // namespace
+
+CudaReducedSolver::CudaReducedSolver(const CudaStream& stream) : stream_(stream), blas_(make_blas(stream)) {
+  cusolverDnHandle_t solver = nullptr;
+  check(cusolverDnCreate(&solver));
+  solver_.reset(solver);
+  check(cusolverDnSetStream(solver, stream.get()));
+  cusolverDnParams_t params = nullptr;
+  check(cusolverDnCreateParams(&params));
+  params_.reset(params);
+}
+
+template <class T>
+TriangularFactor CudaReducedSolver::qr_of_sketch(const SketchView<T>& sketch, std::int64_t n, std::int64_t r,
+                                                 double scale, const CheckRows& unused) {
+  const std::int64_t d = sketch.rows, cols = n + r;
+  TriangularFactor factor{
+      n, r, kUnitRoundoffOf<T>, FactorMethod::kQr, {}, column_exponents(statistics_.look(sketch, stream_).largest)};
+  auto* const numbers = room_for<double>(cols, numbers_);
+  // The factor has to be a finite double: an FP64 column of subnormal numbers is scaled as far as that goes.
+  for (std::size_t j = 0; j < factor.exponent.size(); ++j) {
+    factor.exponent[j] = std::min(factor.exponent[j], std::numeric_limits<double>::max_exponent - 1);
+    numbers[j] = std::ldexp(scale, factor.exponent[j]);
+  }
+  auto* const info = room_for<int>(4 + 4 * cols, small_);
+  auto* const column_factor = reinterpret_cast<double*>(info + 4);
+  T* const tau = reinterpret_cast<T*>(column_factor + cols);
+  check(cudaMemcpyAsync(column_factor, numbers, static_cast<std::size_t>(cols) * 8, cudaMemcpyHostToDevice,
+                        stream_.get()));
+  T* const q = room_for<T>(d * cols, matrix_);
+  check(cuda::transpose_scaled(sketch, column_factor, unused, q, stream_.get()));
+
+  std::size_t device_bytes = 0, host_bytes = 0;
+  check(cusolverDnXgeqrf_bufferSize(solver_.get(), params_.get(), d, cols, kCudaType<T>, q, d, kCudaType<T>, tau,
+                                    kCudaType<T>, &device_bytes, &host_bytes));
+  require_sensible(device_bytes, host_bytes, d, cols);
+  auto* const work = room_for<std::byte>(static_cast<std::int64_t>(device_bytes), work_);
+  host_work_.resize(host_bytes);
+  check(cusolverDnXgeqrf(solver_.get(), params_.get(), d, cols, kCudaType<T>, q, d, kCudaType<T>, tau, kCudaType<T>,
+                         work, device_bytes, host_work_.data(), host_bytes, info));
   const std::int64_t height = std::min(d, cols);
-  check(cudaMemcpy2DAsync(upper.data(), static_cast<std::size_t>(cols) * sizeof(T), q.data(),
+  T* const triangle = room_for<T>(height * cols + 2, triangle_);
+  auto* const status = reinterpret_cast<int*>(triangle + height * cols);
+  check(cudaMemcpyAsync(status, info, sizeof *status, cudaMemcpyDeviceToHost, stream_.get()));
+  check(cudaMemcpy2DAsync(triangle, static_cast<std::size_t>(height) * sizeof(T), q,
                           static_cast<std::size_t>(d) * sizeof(T), static_cast<std::size_t>(height) * sizeof(T),
-                          static_cast<std::size_t>(cols), cudaMemcpyDeviceToHost, stream.get()));
-  stream.synchronize();
-  require(status == 0, ErrorKind::kInternal, fmt::format("cusolverDnXgeqrf returned info = {}", status));
-  factor.upper.assign(upper.begin(), upper.end());
+                          static_cast<std::size_t>(cols), cudaMemcpyDeviceToHost, stream_.get()));
+  stream_.synchronize();
+  require(*status == 0, ErrorKind::kInternal, fmt::format("cusolverDnXgeqrf returned info = {}", *status));
+  factor.upper = upper_from(triangle, height, cols, [&](std::int64_t j) { return std::min(j + 1, height); });
   return factor;
 }
 
-template std::vector<double> column_maxima_on_device(const SketchView<float>&, const CudaStream&);
-template std::vector<double> column_maxima_on_device(const SketchView<double>&, const CudaStream&);
-template TriangularFactor qr_of_sketch_on_device(const SketchView<float>&, std::int64_t, std::int64_t, double,
-                                                 const CudaStream&);
-template TriangularFactor qr_of_sketch_on_device(const SketchView<double>&, std::int64_t, std::int64_t, double,
-                                                 const CudaStream&);
+template <class T>
+std::optional<TriangularFactor> CudaReducedSolver::cholesky_of_sketch(const SketchView<T>& sketch, std::int64_t n,
+                                                                      std::int64_t r, const CheckRows& unused,
+                                                                      const GramOrigin& origin) {
+  // In FP64 with columns of zeros up to an aligned width, so that all of cuBLAS's loads are aligned.
+  const std::int64_t cols = n + r, width = aligned_pitch(cols);
+  auto* const wide = room_for<double>(sketch.rows * width, matrix_);
+  check(cuda::convert_to_double({sketch.data, sketch.rows, cols, sketch.pitch, kElementType<T>, 0}, unused, wide, width,
+                                width, stream_.get()));
+  auto* const gram = room_for<double>(width * width, gram_);
+  add_products(blas_.get(), {wide, sketch.rows, width, width, ElementType::kFloat64, 0}, 0, gram, width);
+  return factor_scaled(gram, width, gram, width, n, r, origin);
+}
+
+std::optional<TriangularFactor> CudaReducedSolver::cholesky_of_gram(const double* gram, std::int64_t n, std::int64_t r,
+                                                                    const GramOrigin& origin) {
+  const std::int64_t cols = n + r, pitch = aligned_pitch(cols);
+  return factor_scaled(gram, cols, room_for<double>(pitch * cols, gram_), pitch, n, r, origin);
+}
+
+std::vector<double> CudaReducedSolver::diagonal_of(const double* gram, std::int64_t cols, std::int64_t pitch) {
+  auto* const on_device = room_for<double>(cols, small_);
+  auto* const on_host = room_for<double>(cols, numbers_);
+  check(cuda::gram_diagonal(gram, cols, pitch, on_device, stream_.get()));
+  check(cudaMemcpyAsync(on_host, on_device, static_cast<std::size_t>(cols) * 8, cudaMemcpyDeviceToHost, stream_.get()));
+  stream_.synchronize();
+  return {on_host, on_host + cols};
+}
+
+std::vector<double> CudaReducedSolver::column_norms(const double* gram, std::int64_t cols) {
+  std::vector<double> norms = diagonal_of(gram, cols, cols);
+  for (double& norm : norms) norm = std::sqrt(norm);
+  return norms;
+}
+
+/// Scales the Gram matrix into `triangle`, which may be the same memory, and factors it there.
+std::optional<TriangularFactor> CudaReducedSolver::factor_scaled(const double* gram, std::int64_t pitch,
+                                                                 double* triangle, std::int64_t triangle_pitch,
+                                                                 std::int64_t n, std::int64_t r,
+                                                                 const GramOrigin& origin) {
+  const std::int64_t cols = n + r;
+  std::vector<double> squares = diagonal_of(gram, cols, pitch);
+  const double scale_square = origin.scale * origin.scale;
+  for (std::int64_t j = 0; j < n; ++j) squares[static_cast<std::size_t>(j)] += ridge_square(origin, j) / scale_square;
+  TriangularFactor factor{n, r, origin.unit_roundoff, FactorMethod::kCholesky, {}, gram_exponents(squares)};
+  // What is added to a column's diagonal element, in 8 bytes; its exponent, in 4.
+  auto* const info = room_for<int>(4 + 3 * cols, small_);
+  auto* const device_added = reinterpret_cast<double*>(info + 4);
+  auto* const device_exponent = reinterpret_cast<int*>(device_added + cols);
+  auto* const added = room_for<double>(2 * cols, numbers_);
+  auto* const exponent = reinterpret_cast<int*>(added + cols);
+  std::copy(factor.exponent.begin(), factor.exponent.end(), exponent);
+  for (std::int64_t j = 0; j < cols; ++j) added[j] = j < n ? std::ldexp(ridge_square(origin, j), 2 * exponent[j]) : 0;
+  check(
+      cudaMemcpyAsync(device_added, added, static_cast<std::size_t>(cols) * 12, cudaMemcpyHostToDevice, stream_.get()));
+  check(cuda::scale_gram(gram, cols, pitch, scale_square, device_exponent, device_added, triangle, triangle_pitch,
+                         stream_.get()));
+  factor_in_place(triangle, triangle_pitch, n, r, info);
+
+  const std::int64_t elements = triangle_pitch * cols;
+  auto* const host = room_for<double>(elements + 1, triangle_);
+  auto* const status = reinterpret_cast<int*>(host + elements);
+  check(cudaMemcpyAsync(status, info, sizeof *status, cudaMemcpyDeviceToHost, stream_.get()));
+  check(cudaMemcpyAsync(host, triangle, static_cast<std::size_t>(elements) * 8, cudaMemcpyDeviceToHost, stream_.get()));
+  stream_.synchronize();
+  require(*status >= 0, ErrorKind::kInternal, fmt::format("cusolverDnXpotrf returned info = {}", *status));
+  if (*status > 0) return std::nullopt;
+  factor.upper = upper_from(host, triangle_pitch, cols, [&](std::int64_t j) { return std::min(j + 1, n); });
+  for (std::int64_t k = n; k < cols; ++k) {
+    double rest = host[k * triangle_pitch + k];
+    for (std::int64_t i = 0; i < n; ++i) rest -= host[k * triangle_pitch + i] * host[k * triangle_pitch + i];
+    // b in the range of A leaves rounding, of either sign.
+    factor.upper[static_cast<std::size_t>(k * cols + k)] = std::sqrt(std::max(0.0, rest));
+  }
+  return factor;
+}
+
+/// R11 and R12 = R11^-T G12 in the place of the Gram matrix.
+void CudaReducedSolver::factor_in_place(double* triangle, std::int64_t pitch, std::int64_t n, std::int64_t r,
+                                        int* info) {
+  std::size_t device_bytes = 0, host_bytes = 0;
+  check(cusolverDnXpotrf_bufferSize(solver_.get(), params_.get(), CUBLAS_FILL_MODE_UPPER, n, CUDA_R_64F, triangle,
+                                    pitch, CUDA_R_64F, &device_bytes, &host_bytes));
+  require_sensible(device_bytes, host_bytes, n, n);
+  auto* const work = room_for<std::byte>(static_cast<std::int64_t>(device_bytes), work_);
+  host_work_.resize(host_bytes);
+  check(cusolverDnXpotrf(solver_.get(), params_.get(), CUBLAS_FILL_MODE_UPPER, n, CUDA_R_64F, triangle, pitch,
+                         CUDA_R_64F, work, device_bytes, host_work_.data(), host_bytes, info));
+  if (r == 0) return;
+  const int rows = checked_int(n, "n"), columns = checked_int(r, "r"), leading = checked_int(pitch, "n + r");
+  check(cublasDtrsm(blas_.get(), CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_UPPER, CUBLAS_OP_T, CUBLAS_DIAG_NON_UNIT, rows,
+                    columns, &kOne, triangle, leading, triangle + n * pitch, leading));
+}
+
+template TriangularFactor CudaReducedSolver::qr_of_sketch(const SketchView<float>&, std::int64_t, std::int64_t, double,
+                                                          const CheckRows&);
+template TriangularFactor CudaReducedSolver::qr_of_sketch(const SketchView<double>&, std::int64_t, std::int64_t, double,
+                                                          const CheckRows&);
+template std::optional<TriangularFactor> CudaReducedSolver::cholesky_of_sketch(const SketchView<float>&, std::int64_t,
+                                                                               std::int64_t, const CheckRows&,
+                                                                               const GramOrigin&);
+template std::optional<TriangularFactor> CudaReducedSolver::cholesky_of_sketch(const SketchView<double>&, std::int64_t,
+                                                                               std::int64_t, const CheckRows&,
+                                                                               const GramOrigin&);
 
 }  // namespace tallsketch

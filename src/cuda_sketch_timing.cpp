@@ -28,9 +28,12 @@ SketchTiming time_strip(const SketchSpec& spec, const SlabView& slab, const Slab
     parts.time(&Parts::clear, [&] { clear(sketch, stream); });
     for (std::int64_t begin = 0; begin < slab.rows; begin += step) {
       const std::int64_t rows = std::min(step, slab.rows - begin);
-      parts.time(&Parts::map, [&] { sketcher.fill_table(begin, rows, stream); });
-      parts.time(&Parts::apply,
-                 [&] { sketcher.apply(rows_of(slab, begin, rows), rows_of(b, begin, rows), of_a, of_b, stream); });
+      for (int launch = 0; launch < sketcher.launches(); ++launch) {
+        parts.time(&Parts::map, [&] { sketcher.fill_table(begin, rows, launch, stream); });
+        parts.time(&Parts::apply, [&] {
+          sketcher.apply(rows_of(slab, begin, rows), rows_of(b, begin, rows), launch, of_a, of_b, stream);
+        });
+      }
     }
   });
 }

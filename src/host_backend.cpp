@@ -16,6 +16,7 @@
 #include "kernels/read_pass_host.h"
 #include "kernels/sketch_host.h"
 #include "src/communicator.h"
+#include "src/direct_qr.h"
 #include "src/error.h"
 #include "src/half_reduce.h"
 #include "src/host_buffer.h"
@@ -44,10 +45,11 @@ class HostBackend final : public Backend {
   PlanLimits plan_limits(const SketchJob& job) override {
     release(job.kept);  // what an earlier job held is free for this one
     PlanLimits limits;
-    limits.memory_bytes = memory_limit_ > 0 ? static_cast<std::int64_t>(memory_limit_)
-                                            : free_host_memory() / comm_.node_size() + slab_a_.bytes() + slab_b_.bytes();
+    limits.memory_bytes = memory_limit_ > 0
+                              ? static_cast<std::int64_t>(memory_limit_)
+                              : free_host_memory() / comm_.node_size() + slab_a_.bytes() + slab_b_.bytes();
     limits.kept_residency = Residency::kHost;
-    limits.kept_row_bytes = job.refine ? job.shape.row_bytes() : 0;
+    limits.kept_row_bytes = job.refine || job.kept ? job.shape.row_bytes() : 0;
     limits.chunk_row_bytes = job.shape.row_bytes();
     limits.scratch_bytes = [this, spec = job.spec, shape = job.shape, refine = job.refine,
                             compression = job.compression](std::int64_t) {
@@ -202,6 +204,25 @@ class HostBackend final : public Backend {
     return sums;
   }
 
+  void make_up(const MadeUpProblem& problem, std::vector<double>& b_squares) override {
+    require(keeps_rows(), ErrorKind::kUsage, "made-up rows do not fit into memory; use a smaller --bytes");
+    const ProblemShape& shape = job_.shape;
+    const std::vector<double> mix = mixing_matrix(problem, shape);
+    constexpr std::int64_t kRows = 1024;  // at a time
+    for_each_chunk(job_.rows, kRows, [&](RowRange rows) {
+      const ChunkBuffer chunk = buffer_of(rows, rows.begin - job_.rows.begin);
+      make_rows(problem, shape, mix, rows, chunk.a, chunk.b);
+      for (std::int64_t i = 0; i < rows.size() * shape.r; ++i) {
+        b_squares[static_cast<std::size_t>(i % shape.r)] += chunk.b[i] * chunk.b[i];
+      }
+    });
+  }
+
+  std::vector<double> solve_by_qr(double& seconds) override {
+    const ProblemShape& shape = job_.shape;
+    return direct_qr(a_of(buffer_of(job_.rows, 0)), b_of(buffer_of(job_.rows, 0)), shape, seconds);
+  }
+
   double read_floor(int repeats) override {
     // Read as floats, whatever the type: what the bits mean does not matter.
     const SlabView a{slab_a_.data(), job_.rows.size() * job_.shape.a_row_bytes() / 4, 1, 1, ElementType::kFloat32, 0};
@@ -251,8 +272,8 @@ class HostBackend final : public Backend {
   /// Rows in the slab, or the one buffer, from its row `local` on.
   ChunkBuffer buffer_of(RowRange rows, std::int64_t local) {
     const ProblemShape& shape = job_.shape;
-    return {slab_a_.data() + local * shape.a_row_bytes(),
-            reinterpret_cast<double*>(slab_b_.data()) + local * shape.r, rows};
+    return {slab_a_.data() + local * shape.a_row_bytes(), reinterpret_cast<double*>(slab_b_.data()) + local * shape.r,
+            rows};
   }
   SlabView a_of(const ChunkBuffer& chunk) const {
     return {chunk.a, chunk.rows.size(), job_.shape.n, job_.shape.n, job_.shape.a_type, chunk.rows.begin};
@@ -305,7 +326,7 @@ class HostBackend final : public Backend {
   HostBuffer slab_a_, slab_b_;  // the rows that are kept, or of one chunk
   HostBuffer scratch_, normal_scratch_;
   std::optional<HostGram> gram_;  // while rows are added
-  bool with_b_ = true;  // of the refinement pass under way
+  bool with_b_ = true;            // of the refinement pass under way
   host::SketchWorkspace workspace_;
   // (d, n + r), as the spec's precision asks; or the upper triangle of the Gram matrix, (n + r, n + r) column-major
   std::variant<std::vector<float>, std::vector<double>> sketch_;

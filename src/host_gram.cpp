@@ -9,13 +9,15 @@
 
 #include <omp.h>
 
-#include "kernels/half.h"
 #include "kernels/host_device.h"
 #include "kernels/rounding.h"
+#include "kernels/widen_host.h"
 
 namespace tallsketch {
 
 namespace {
+
+using host::Lanes;
 
 constexpr std::int64_t kPanel = 8;               // columns: a cache line of doubles
 constexpr std::int64_t kTile = kPanel * kPanel;  // entries of the sum that two panels make
@@ -24,8 +26,8 @@ constexpr std::int64_t kMaxBlockPanels = 32;     // a run's rows of them take 51
 constexpr std::int64_t kMaxSegments = 64;
 constexpr std::int64_t kSegmentBytes = std::int64_t{64} << 20;  // of all segments, if more than one
 
-using Lanes4 = double __attribute__((vector_size(32), aligned(8), may_alias));
-using Lanes8 = double __attribute__((vector_size(64), aligned(8), may_alias));
+/// As Lanes, a register twice as wide.
+using WideLanes = double __attribute__((vector_size(64), aligned(8), may_alias));
 
 /// Sizes that follow from the shapes; the same in every call.
 struct Layout {
@@ -55,40 +57,32 @@ std::int64_t tile_place(std::int64_t i, std::int64_t j) { return (j * (j + 1) / 
 
 // Widening --------------------------------------------------------------------------------------------------------
 
-struct Half {
-  std::uint16_t bits;
-};
-struct Bfloat16 {
-  std::uint16_t bits;
-};
-
-inline __attribute__((always_inline)) double widen(Half value) { return half_to_double(value.bits); }
-inline __attribute__((always_inline)) double widen(Bfloat16 value) { return bfloat16_to_double(value.bits); }
-inline __attribute__((always_inline)) double widen(float value) { return double{value}; }
-inline __attribute__((always_inline)) double widen(double value) { return value; }
-
 /// Panels of [A | b] whose first column is `column` in panels of their own; zeros behind the last column.
 /// to  out (panels, rows, 8)
 template <class T>
 inline __attribute__((always_inline)) void widen_panels(const SlabView& a, const SlabView& b, std::int64_t column,
                                                         std::int64_t panels, double* to) {
-  for (const double* end = to + panels * a.rows * kPanel; to != end; column += kPanel) {
+  const std::int64_t size = a.rows * kPanel;
+  for (const double* end = to + panels * size; to != end; to += size, column += kPanel) {
     const std::int64_t of_a = std::clamp(a.cols - column, std::int64_t{0}, kPanel);
     const auto* from = static_cast<const T*>(a.data) + column;
     if (of_a == kPanel) {
-      for (std::int64_t k = 0; k < a.rows; ++k, from += a.pitch, to += kPanel) {
-        for (std::int64_t j = 0; j < kPanel; ++j) to[j] = widen(from[j]);
+      for (std::int64_t k = 0; k < a.rows; ++k) {
+        for (std::int64_t j = 0; j < kPanel; j += host::kLane) {
+          host::load(from + k * a.pitch + j, *reinterpret_cast<Lanes*>(to + k * kPanel + j));
+        }
       }
       continue;
     }
+    std::fill_n(to, size, 0.0);
+    for (std::int64_t j = 0; j < of_a; ++j) {
+      for (std::int64_t k = 0; k < a.rows; ++k) to[k * kPanel + j] = host::widen(from[k * a.pitch + j]);
+    }
     const std::int64_t first_of_b = column + of_a - a.cols;
-    const std::int64_t of_b = std::min(b.cols - first_of_b, kPanel - of_a);
-    for (std::int64_t k = 0; k < a.rows; ++k, to += kPanel) {
-      for (std::int64_t j = 0; j < of_a; ++j) to[j] = widen(from[k * a.pitch + j]);
-      for (std::int64_t j = 0; j < of_b; ++j) {
-        to[of_a + j] = static_cast<const double*>(b.data)[k * b.pitch + first_of_b + j];
-      }
-      for (std::int64_t j = of_a + of_b; j < kPanel; ++j) to[j] = 0;
+    const std::int64_t end_of_b = std::min(b.cols, first_of_b + kPanel - of_a);
+    for (std::int64_t j = first_of_b; j < end_of_b; ++j) {
+      const double* from_b = static_cast<const double*>(b.data) + j;
+      for (std::int64_t k = 0; k < a.rows; ++k) to[k * kPanel + of_a + j - first_of_b] = from_b[k * b.pitch];
     }
   }
 }
@@ -96,8 +90,10 @@ inline __attribute__((always_inline)) void widen_panels(const SlabView& a, const
 TALLSKETCH_VECTOR_CLONES
 void widen_block(const SlabView& a, const SlabView& b, std::int64_t column, std::int64_t panels, double* to) {
   switch (a.type) {
-    case ElementType::kFloat16: return widen_panels<Half>(a, b, column, panels, to);
-    case ElementType::kBfloat16: return widen_panels<Bfloat16>(a, b, column, panels, to);
+    case ElementType::kFloat16:
+      if (host::processor_widens_halves()) return widen_panels<host::Half>(a, b, column, panels, to);
+      return widen_panels<host::PortableHalf>(a, b, column, panels, to);
+    case ElementType::kBfloat16: return widen_panels<host::Bfloat16>(a, b, column, panels, to);
     case ElementType::kFloat32: return widen_panels<float>(a, b, column, panels, to);
     case ElementType::kFloat64: return widen_panels<double>(a, b, column, panels, to);
   }
@@ -154,12 +150,12 @@ inline __attribute__((always_inline)) void add_blocks(const BlockPair& in, std::
       const double* left = pair.left + (i - pair.left_begin) * size;
       double* high = segment + tile_place(i, j);
       if (narrow) {
-        add_tile<Lanes4, 1, 8>(left, right, pair.rows, high);
+        add_tile<Lanes, 1, 8>(left, right, pair.rows, high);
       } else if constexpr (kWide) {
-        add_tile<Lanes8, 1, 8>(left, right, pair.rows, high);
+        add_tile<WideLanes, 1, 8>(left, right, pair.rows, high);
       } else {
-        add_tile<Lanes4, 2, 4>(left, right, pair.rows, high);
-        add_tile<Lanes4, 2, 4>(left + 4, right, pair.rows, high + 4 * kPanel);
+        add_tile<Lanes, 2, 4>(left, right, pair.rows, high);
+        add_tile<Lanes, 2, 4>(left + 4, right, pair.rows, high + 4 * kPanel);
       }
     }
   }

@@ -7,16 +7,16 @@ namespace tallsketch {
 namespace {
 
 // One loaded core; memory feeds about four of them.
-constexpr double kReadBytes = 6e9;       // of A a second, read only
+constexpr double kReadBytes = 6e9;  // of A a second, read only
 constexpr int kMostReaders = 4;
-constexpr double kFileBytes = 1.5e9;     // through HDF5, from the page cache
-constexpr double kFlops = 15e9;          // FP64 dsyrk, Cholesky
-constexpr double kPassPerRead = 1.8;     // a refinement pass with one right-hand side
-constexpr double kHalfPassPerRead = 5;   // 16-bit elements are widened first
-constexpr double kPassPerRhs = 0.4;      // of each further right-hand side
-constexpr double kSketchPerRead = 2;     // while the sketch stays in the cache
+constexpr double kFileBytes = 1.5e9;    // through HDF5, from the page cache
+constexpr double kFlops = 15e9;         // FP64 dsyrk, Cholesky
+constexpr double kPassPerRead = 1.8;    // a refinement pass with one right-hand side
+constexpr double kHalfPassPerRead = 5;  // 16-bit elements are widened first
+constexpr double kPassPerRhs = 0.4;     // of each further right-hand side
+constexpr double kSketchPerRead = 2;    // while the sketch stays in the cache
 constexpr double kCacheBytes = 8 << 20;
-constexpr double kTriangleBytes = 4e9;   // rank 0 between passes: two triangular solves
+constexpr double kTriangleBytes = 4e9;  // rank 0 between passes: two triangular solves
 
 }  // namespace
 
@@ -27,7 +27,8 @@ SolveCosts host_solve_costs(const ProblemShape& shape, std::int64_t rows, bool k
   const double flops = kFlops * threads;
   const bool half = element_size(shape.a_type) == 2;
   SolveCosts costs;
-  costs.pass = read * ((half ? kHalfPassPerRead : kPassPerRead) + kPassPerRhs * (r - 1)) + r * 16 * n * n / kTriangleBytes;
+  costs.pass =
+      read * ((half ? kHalfPassPerRead : kPassPerRead) + kPassPerRhs * (r - 1)) + r * 16 * n * n / kTriangleBytes;
   if (!kept) costs.pass += bytes / kFileBytes;
   costs.gram = (m * (n + r) * (n + r) + n * n * n / 3) / flops + bytes / kReadBytes / threads;
   costs.sketch = [=](std::int64_t d) {

@@ -70,6 +70,25 @@ void add_block_options(CLI::App& app, std::optional<int>& block_nnz, std::option
       ->check(CLI::Range(std::int64_t{1}, kMaxDealRows));
 }
 
+CLI::Option* add_oversample(CLI::App& app, double& ratio) {
+  return app
+      .add_option_function<std::string>(
+          "--oversample", [&ratio](const std::string& text) { ratio = text == "auto" ? 0 : std::stod(text); },
+          "d = R n, rounded up to a multiple of 16 zeta, or of --block-rows; auto: 2 for sketch-solve, for refine what "
+          "the cost model expects to be fastest (default: auto)")
+      ->type_name("auto|R")
+      ->check(check_oversample);
+}
+
+void add_tolerance(CLI::App& app, double& tolerance) {
+  app.add_option_function<std::string>(
+         "--tol", [&tolerance](const std::string& text) { tolerance = text == "auto" ? 0 : std::stod(text); },
+         "refine: backward error of the column-scaled problem relative to ||A||_F; auto: 1e-15 for float64 data, "
+         "1e-12 for narrower (default: auto)")
+      ->type_name("auto|T")
+      ->check(check_tolerance);
+}
+
 void add_scaling_option(CLI::App& app, ScalingChoice& scaling) {
   add_choice(
       app, "--scaling", scaling,

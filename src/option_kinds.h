@@ -100,6 +100,8 @@ CLI::Validator size_value();
 
 /// Pieces that several subcommands share.
 void add_block_options(CLI::App& app, std::optional<int>& block_nnz, std::optional<std::int64_t>& block_rows);
+CLI::Option* add_oversample(CLI::App& app, double& ratio);
+void add_tolerance(CLI::App& app, double& tolerance);
 void add_scaling_option(CLI::App& app, ScalingChoice& scaling);
 void add_backend_choice(CLI::App& app, RunOptions& options);
 

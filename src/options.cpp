@@ -36,22 +36,16 @@ void add_sketch_options(CLI::App& app, SketchOptions& options) {
              "blockperm: which rows of A form a block: every M-th, or consecutive ones as in the paper");
   add_choice(app, "--hash", options.hash,
              "how a row finds its bucket: without or with replacement inside a batch of rows");
-  auto* oversample =
-      app.add_option_function<std::string>(
-             "--oversample",
-             [&options](const std::string& text) { options.oversample = text == "auto" ? 0 : std::stod(text); },
-             "d = R n, rounded up to a multiple of 16 zeta, or of --block-rows; auto: 2 for sketch-solve, for refine "
-             "what the cost model expects to be fastest (default: auto)")
-          ->type_name("auto|R")
-          ->check(check_oversample);
+  CLI::Option* const oversample = add_oversample(app, options.oversample);
   app.add_option("--sketch-rows", options.sketch_rows,
                  "d, exactly; a multiple of zeta for the permuted hash, of --block-rows for blockperm")
       ->check(CLI::Range(std::int64_t{1}, kMaxSketchRows))
       ->excludes(oversample)
       ->type_name("D");
-  app.add_option("--check-rows", options.check_rows,
-                 "further rows of the sketch, beyond d, that x is not made from and that measure its residual (default: 64 "
-                 "for sketch-solve, 0 for refine)")
+  app.add_option(
+         "--check-rows", options.check_rows,
+         "further rows of the sketch, beyond d, that x is not made from and that measure its residual (default: 64 "
+         "for sketch-solve, 0 for refine)")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{4096}))
       ->type_name("C");
   app.add_option("--seed", options.seed, "seed of the sketch, 64 bits")->capture_default_str()->check(check_seed);
@@ -98,40 +92,41 @@ void add_backend_options(CLI::App& app, RunOptions& options) {
       ->type_name("SIZE");
 }
 
+void add_method_options(CLI::App& app, MethodOptions& options) {
+  add_choice(app, "--method", options.method,
+             "refine: passes over A until the backward error of x is certified; sketch-solve: one pass over A, x from "
+             "the sketch, with a residual some ten per cent above the least");
+  add_tolerance(app, options.tolerance);
+  app.add_option("--max-iters", options.max_passes, "refine: passes over A, at most")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000000));
+  app.add_option("--ridge", options.ridge, "LAMBDA: minimise ||A x - b||^2 + LAMBDA ||x||^2")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1e300))
+      ->check(check_finite)
+      ->type_name("LAMBDA");
+  app.add_flag(
+      "--standard-errors", options.standard_errors,
+      "refine: also writes /standard_errors, of the shape of x, as for independent errors of b of equal variance");
+  add_choice(app, "--rank-deficient", options.rank_policy,
+             "where columns of A depend on each other: error: code 5, columns named; min-norm: the x of least norm");
+  add_choice(
+      app, "--preconditioner", options.preconditioner,
+      "refine: what the passes are preconditioned by, a sketch of A or its FP64 Gram matrix (normal equations; up "
+      "to condition 1e7, then the sketch); auto: what is expected to be faster");
+  add_choice(
+      app, "--reduced-solver", options.reduced_solver,
+      "how the sketch is factored: QR in its own precision; Cholesky of its FP64 Gram matrix (up to condition 1e6, "
+      "then QR); svd: QR, then by singular values; auto: cholesky, for an fp64 sketch qr");
+}
+
 void add_solve_options(CLI::App& app, SolveOptions& options) {
   add_input_options(app, options.input);
   app.add_option("-o,--output", options.output, "result file; default: <stem of the first FILE>.x.h5, beside it")
       ->type_name("X.h5");
   app.add_option("--report", options.report, "JSON report; - for standard output (progress then on standard error)")
       ->type_name("R.json");
-  add_choice(app, "--method", options.method.method,
-             "refine: passes over A until the backward error of x is certified; sketch-solve: one pass over A, x from "
-             "the sketch, with a residual some ten per cent above the least");
-  app.add_option_function<std::string>(
-         "--tol",
-         [&options](const std::string& text) { options.method.tolerance = text == "auto" ? 0 : std::stod(text); },
-         "refine: backward error of the column-scaled problem relative to ||A||_F; auto: 1e-15 for float64 data, "
-         "1e-12 for narrower (default: auto)")
-      ->type_name("auto|T")
-      ->check(check_tolerance);
-  app.add_option("--max-iters", options.method.max_passes, "refine: passes over A, at most")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000000));
-  app.add_option("--ridge", options.method.ridge, "LAMBDA: minimise ||A x - b||^2 + LAMBDA ||x||^2")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 1e300))
-      ->check(check_finite)
-      ->type_name("LAMBDA");
-  app.add_flag("--standard-errors", options.method.standard_errors,
-               "refine: also writes /standard_errors, of the shape of x, as for independent errors of b of equal variance");
-  add_choice(app, "--rank-deficient", options.method.rank_policy,
-             "where columns of A depend on each other: error: code 5, columns named; min-norm: the x of least norm");
-  add_choice(app, "--preconditioner", options.method.preconditioner,
-             "refine: what the passes are preconditioned by, a sketch of A or its FP64 Gram matrix (normal equations; up "
-             "to condition 1e7, then the sketch); auto: what is expected to be faster");
-  add_choice(app, "--reduced-solver", options.method.reduced_solver,
-             "how the sketch is factored: QR in its own precision; Cholesky of its FP64 Gram matrix (up to condition 1e6, "
-             "then QR); svd: QR, then by singular values; auto: cholesky, for an fp64 sketch qr");
+  add_method_options(app, options.method);
   add_sketch_options(app, options.sketch);
   add_backend_options(app, options.run);
   add_run_options(app, options.run);
@@ -172,6 +167,7 @@ void add_generate_options(CLI::App& app, GenerateOptions& options) {
 
 void add_inspect_options(CLI::App& app, InspectOptions& options) {
   add_input_options(app, options.input);
+  add_method_options(app, options.method);
   add_sketch_options(app, options.sketch);
   app.add_option("--ranks", options.ranks, "ranks to plan for; 0: as many as run now")
       ->capture_default_str()

@@ -102,6 +102,7 @@ struct GenerateOptions {
 
 struct InspectOptions {
   InputOptions input;
+  MethodOptions method;
   SketchOptions sketch;
   RunOptions run;
   int ranks = 0;  // 0: as many as run
@@ -127,6 +128,22 @@ struct BenchSketchOptions {
   std::vector<ElementType> dtype = {ElementType::kFloat32};  // of A
   std::int64_t rhs = 0;
   int repeats = 5;
+  RunOptions run;
+};
+
+struct BenchSolveOptions {
+  std::vector<std::int64_t> cols = {64, 256, 1024};
+  std::uint64_t bytes = std::uint64_t{1} << 28;  // of A, per rank
+  std::vector<std::int64_t> rhs = {1};
+  std::vector<ElementType> dtype = {ElementType::kFloat32};
+  std::vector<double> cond = {1e4};
+  std::vector<double> residual = {1e-3};  // ||e|| / ||A x||
+  std::vector<BenchRoute> route = {BenchRoute::kRefineSketch, BenchRoute::kRefineGram, BenchRoute::kSketchCholesky,
+                                   BenchRoute::kSketchQr, BenchRoute::kNormalEquations};
+  double tolerance = 0;   // 0: by the type of A
+  double oversample = 0;  // 0: auto
+  std::uint64_t seed = 0;
+  int repeats = 3;
   RunOptions run;
 };
 
@@ -163,6 +180,7 @@ struct StudyGeometryOptions {
 };
 
 void add_input_options(CLI::App& app, InputOptions& options);
+void add_method_options(CLI::App& app, MethodOptions& options);
 void add_sketch_options(CLI::App& app, SketchOptions& options);
 /// Launch, waiting and talking: every subcommand has these.
 void add_run_options(CLI::App& app, RunOptions& options);
@@ -172,6 +190,7 @@ void add_solve_options(CLI::App& app, SolveOptions& options);
 void add_generate_options(CLI::App& app, GenerateOptions& options);
 void add_inspect_options(CLI::App& app, InspectOptions& options);
 void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options);
+void add_bench_solve_options(CLI::App& app, BenchSolveOptions& options);
 void add_bench_passes_options(CLI::App& app, BenchPassesOptions& options);
 void add_study_geometry_options(CLI::App& app, StudyGeometryOptions& options);
 

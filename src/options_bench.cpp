@@ -70,6 +70,32 @@ void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options) {
   add_run_options(app, options.run);
 }
 
+void add_bench_solve_options(CLI::App& app, BenchSolveOptions& options) {
+  add_numbers(app, "--cols", options.cols, "n, a list", std::int64_t{1} << 24);
+  app.add_option("--bytes", options.bytes, "size of a rank's part of A; m = ranks bytes / (n elements)")
+      ->transform(size_value())
+      ->capture_default_str();
+  add_numbers(app, "--rhs", options.rhs, "r, columns of b, a list", 1024);
+  add_list(app, "--dtype", options.dtype, types(), "type of A in memory");
+  app.add_option("--cond", options.cond, "condition numbers of A, a list")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(check_finite)
+      ->check(CLI::Range(1.0, 1e15));
+  app.add_option("--residual", options.residual, "||b - A x|| / ||A x||, a list")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(check_finite)
+      ->check(CLI::Range(0.0, 1e30));
+  add_list(app, "--route", options.route, "ways to x; normal-equations and qr are rivals");
+  add_tolerance(app, options.tolerance);
+  add_oversample(app, options.oversample);
+  app.add_option("--seed", options.seed, "seed of the data, 64 bits")->capture_default_str()->check(check_seed);
+  add_repeats(app, options.repeats);
+  add_backend_options(app, options.run);
+  add_run_options(app, options.run);
+}
+
 void add_bench_passes_options(CLI::App& app, BenchPassesOptions& options) {
   add_numbers(app, "--cols", options.cols, "n, a list", std::int64_t{1} << 24);
   app.add_option("--bytes", options.bytes, "size of A; m = bytes / (n elements)")

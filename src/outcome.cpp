@@ -40,7 +40,7 @@ void record_reduced(const TriangularFactor& factor, const ReducedSolution& solut
         to_word(compression == Compression::kGram ? PreconditionerChoice::kGram : PreconditionerChoice::kSketch);
   }
   const bool spectral = solution.by == ReducedMethod::kSpectral;
-  outcome.reduced_solver = to_word(spectral ? ReducedSolverChoice::kSvd
+  outcome.reduced_solver = to_word(spectral                                   ? ReducedSolverChoice::kSvd
                                    : factor.method == FactorMethod::kCholesky ? ReducedSolverChoice::kCholesky
                                                                               : ReducedSolverChoice::kQr);
   outcome.ridge = method.ridge;
@@ -106,8 +106,8 @@ void estimate_quality(const SketchResidual& residual, std::int64_t d, const Chec
     y[i] = std::ldexp(y[i], -factor.exponent[i / static_cast<std::size_t>(factor.r)]);
   }
   const double a_norm = solution.preconditioner->frobenius_norm();
-  const double scale = std::hypot(norm_of(y), b_norm / a_norm);
-  outcome.backward_error_bound = moved == 0 ? 0.0 : moved / (scale * a_norm);
+  const double size = std::hypot(a_norm * norm_of(y), b_norm);
+  outcome.backward_error_bound = size == 0 || moved == 0 ? 0.0 : moved / size;
   outcome.converged = true;
   outcome.reason = fmt::format("sketch-solve, {} over A", outcome.passes == 1 ? "one pass" : "with more passes");
 }

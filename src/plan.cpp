@@ -65,8 +65,8 @@ Plan make_plan(const ProblemShape& shape, const SketchSpec& spec, int ranks, con
   plan.rank_rows = limits.rank_rows.empty() ? split_rows(shape.m, spec.batch_rows, ranks) : limits.rank_rows;
   const std::int64_t most_rows = plan.rank_rows.front().size();
   const std::int64_t cols = shape.n + shape.r;
-  plan.sketch_bytes = compression == Compression::kGram ? cols * cols * 8
-                                                        : spec.d * cols * sketch_element_size(spec.precision);
+  plan.sketch_bytes =
+      compression == Compression::kGram ? cols * cols * 8 : spec.d * cols * sketch_element_size(spec.precision);
   plan.factor_bytes = 2 * plan.sketch_bytes + cols * cols * 8;  // column-major copy, cuSOLVER / LAPACK work, R
 
   const auto fits = [&] { return limits.memory_bytes <= 0 || plan.total_bytes() <= limits.memory_bytes; };
@@ -84,9 +84,9 @@ Plan make_plan(const ProblemShape& shape, const SketchSpec& spec, int ranks, con
   require(fits(), ErrorKind::kMemory,
           fmt::format("this needs {} on a rank (sketch of {} x {} and its factorisation {}, scratch {}, chunks of {} "
                       "rows {}), but {} may be used; use a smaller --oversample, fewer --chunk-rows or more --memory",
-                      bytes_text(plan.total_bytes()), compression == Compression::kGram ? cols : spec.d, cols, bytes_text(plan.sketch_bytes + plan.factor_bytes),
-                      bytes_text(plan.scratch_bytes), plan.chunk_rows, bytes_text(plan.chunk_bytes),
-                      bytes_text(limits.memory_bytes)));
+                      bytes_text(plan.total_bytes()), compression == Compression::kGram ? cols : spec.d, cols,
+                      bytes_text(plan.sketch_bytes + plan.factor_bytes), bytes_text(plan.scratch_bytes),
+                      plan.chunk_rows, bytes_text(plan.chunk_bytes), bytes_text(limits.memory_bytes)));
   return plan;
 }
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/rounding.h"
 #include "src/communicator.h"
 #include "src/error.h"
 #include "src/progress.h"
@@ -19,38 +20,40 @@ void check_method(const MethodOptions& method, const ProblemShape& shape) {
   const bool refines = method.method == SolveMethod::kRefine;
   require(refines || method.preconditioner == PreconditionerChoice::kAuto, ErrorKind::kUsage,
           "--preconditioner belongs to --method refine; sketch-solve has no passes to precondition: leave it out");
-  require(refines || !method.standard_errors, ErrorKind::kUsage,
-          "--standard-errors are those of the least-squares x, which --method sketch-solve does not reach; use --method "
-          "refine");
+  require(
+      refines || !method.standard_errors, ErrorKind::kUsage,
+      "--standard-errors are those of the least-squares x, which --method sketch-solve does not reach; use --method "
+      "refine");
   require(method.ridge == 0 || !method.standard_errors, ErrorKind::kUsage,
           "--standard-errors are not defined for --ridge, whose x is biased on purpose; leave one of them out");
   require(shape.m > shape.n || !method.standard_errors, ErrorKind::kUsage,
           fmt::format("--standard-errors need more rows than columns, and A is {} x {}", shape.m, shape.n));
-  require(method.preconditioner != PreconditionerChoice::kGram || method.reduced_solver == ReducedSolverChoice::kAuto ||
-              method.reduced_solver == ReducedSolverChoice::kCholesky,
-          ErrorKind::kUsage,
-          fmt::format("--preconditioner gram is factored by Cholesky; --reduced-solver {} needs --preconditioner sketch",
-                      to_word(method.reduced_solver)));
+  require(
+      method.preconditioner != PreconditionerChoice::kGram || method.reduced_solver == ReducedSolverChoice::kAuto ||
+          method.reduced_solver == ReducedSolverChoice::kCholesky,
+      ErrorKind::kUsage,
+      fmt::format("--preconditioner gram is factored by Cholesky; --reduced-solver {} needs --preconditioner sketch",
+                  to_word(method.reduced_solver)));
 }
 
 /// Whether auto may put the Gram matrix in the place of the sketch: not where the user shaped the sketch.
 bool gram_allowed(const SketchOptions& sketch, const MethodOptions& method) {
   const SketchOptions plain;
   return sketch.oversample == 0 && sketch.sketch_rows == 0 && sketch.precision == plain.precision &&
-         sketch.reduce == plain.reduce && sketch.family == plain.family && sketch.hash == plain.hash &&
-         !sketch.zeta && !sketch.kappa && !sketch.block_nnz && !sketch.block_rows && !sketch.input_blocks &&
-         !sketch.check_rows &&
+         sketch.reduce == plain.reduce && sketch.family == plain.family && sketch.hash == plain.hash && !sketch.zeta &&
+         !sketch.kappa && !sketch.block_nnz && !sketch.block_rows && !sketch.input_blocks && !sketch.check_rows &&
          (method.reduced_solver == ReducedSolverChoice::kAuto ||
           method.reduced_solver == ReducedSolverChoice::kCholesky);
 }
 
 /// Rank 0's choice, for all ranks.
-Route agreed_route(const SketchOptions& sketch, const MethodOptions& method, const ProblemShape& shape,
-                   Backend& backend, const Communicator& comm) {
-  const std::int64_t rows = (shape.m + comm.size() - 1) / comm.size();
+Route agreed_route(const SketchOptions& sketch, const MethodOptions& method, const ProblemShape& shape, int ranks,
+                   bool rows_kept, Backend& backend, const Communicator& comm) {
+  const std::int64_t rows = divide_up(shape.m, ranks);
   bool kept = false;
   comm.together([&] {
-    const PlanLimits memory = backend.plan_limits({.spec = make_sketch_spec(shape, sketch), .shape = shape, .refine = true});
+    SketchJob job{.spec = make_sketch_spec(shape, sketch), .shape = shape, .refine = true, .kept = rows_kept};
+    const PlanLimits memory = backend.plan_limits(job);
     kept = memory.kept_row_bytes > 0 && rows * memory.kept_row_bytes < memory.memory_bytes;
   });
   RouteLimits limits;
@@ -70,20 +73,41 @@ Route agreed_route(const SketchOptions& sketch, const MethodOptions& method, con
 
 }  // namespace
 
-Attempt first_attempt(const SketchOptions& sketch, const MethodOptions& method, const ProblemShape& shape,
-                      Backend& backend, const SolveContext& context) {
-  context.comm.together([&] { check_method(method, shape); });
+double tolerance_for(const MethodOptions& method, ElementType stored) {
+  if (method.tolerance > 0) return method.tolerance;
+  return stored == ElementType::kFloat64 ? 1e-15 : 1e-12;
+}
+
+Attempt first_attempt(const SketchOptions& sketch, const MethodOptions& method, const ProblemShape& shape, int ranks,
+                      bool rows_kept, Backend& backend, const Communicator& comm, Progress& progress) {
+  comm.together([&] { check_method(method, shape); });
   Attempt attempt{sketch, Compression::kSketch};
   if (method.method == SolveMethod::kSketchSolve) {
     constexpr std::int64_t kCheckRows = 64;
     if (!sketch.check_rows) attempt.sketch.check_rows = kCheckRows;
     return attempt;
   }
-  const Route route = agreed_route(sketch, method, shape, backend, context.comm);
+  const Route route = agreed_route(sketch, method, shape, ranks, rows_kept, backend, comm);
   attempt.compression = route.compression;
   if (sketch.sketch_rows == 0) attempt.sketch.oversample = route.oversample;
-  context.progress.detail(describe(route));
+  progress.detail(describe(route));
   return attempt;
+}
+
+SketchJob unplanned_job(const Attempt& attempt, const MethodOptions& method, const ProblemShape& shape) {
+  SketchJob job;
+  job.spec = make_sketch_spec(shape, attempt.sketch);
+  job.shape = shape;
+  job.scaling = attempt.sketch.scaling;
+  job.reduce = attempt.sketch.reduce;
+  job.refine = method.method == SolveMethod::kRefine;
+  job.compression = attempt.compression;
+  return job;
+}
+
+std::string describe_job(const SketchJob& job) {
+  if (job.compression == Compression::kGram) return "preconditioner: FP64 Gram matrix of A";
+  return fmt::format("sketch: {}, {}, seed {}", describe(job.spec), to_word(job.spec.precision), job.spec.seed);
 }
 
 SketchJob plan_together(const Attempt& attempt, const MethodOptions& method, std::uint64_t chunk_rows,
@@ -91,22 +115,16 @@ SketchJob plan_together(const Attempt& attempt, const MethodOptions& method, std
                         const SolveContext& context, Report& report) {
   const Communicator& comm = context.comm;
   const ProblemShape& shape = source.shape();
-  const bool gram = attempt.compression == Compression::kGram;
   report.shape = shape;
   report.source = source.info();
   SketchJob job;
-  job.shape = shape;
-  job.scaling = attempt.sketch.scaling;
-  job.reduce = attempt.sketch.reduce;
-  job.refine = method.method == SolveMethod::kRefine;
-  job.compression = attempt.compression;
   comm.together([&] {
-    job.spec = make_sketch_spec(shape, attempt.sketch);
+    job = unplanned_job(attempt, method, shape);
     report.sketch = job.spec;
     report.reduce = to_word(job.reduce);
     if (is_half(job.spec.precision)) report.scaling = to_word(job.scaling);
   });
-  if (!gram && shape.m < 2 * job.spec.d) {
+  if (job.compression == Compression::kSketch && shape.m < 2 * job.spec.d) {
     const std::string warning = fmt::format(
         "m = {} is below 2 d = {}: sketching saves nothing here; an exact solver (numpy.linalg.lstsq, LAPACK "
         "gels) is as fast and better",
@@ -126,9 +144,7 @@ SketchJob plan_together(const Attempt& attempt, const MethodOptions& method, std
   plan(kept_job != nullptr);
   if (job.kept && job.plan.residency != kept_job->plan.residency) plan(false);  // no room for both
   report.plan = job.plan;
-  context.progress.line(gram ? std::string("preconditioner: FP64 Gram matrix of A")
-                             : fmt::format("sketch: {}, {}, seed {}", describe(job.spec),
-                                           to_word(job.spec.precision), job.spec.seed));
+  context.progress.line(describe_job(job));
   context.progress.line("plan: " + describe(job.plan) + (job.refine ? ", then refinement passes" : ""));
   return job;
 }

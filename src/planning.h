@@ -2,19 +2,34 @@
 // Called by solver.cpp.
 #pragma once
 
+#include <string>
+
 #include "src/attempt.h"
 #include "src/backend.h"
 #include "src/row_source.h"
 
 namespace tallsketch {
 
+class Communicator;
+class Progress;
 struct Report;
 struct SolveContext;
 
+/// --tol, or by the type of A: what its own rounding, and that of products with it, lets any solver reach.
+double tolerance_for(const MethodOptions& method, ElementType stored);
+
 /// The attempt to begin with: what was asked for, and where that leaves a choice, what the cost model expects to be fastest.
-/// Errors  kUsage for options that do not go together
-Attempt first_attempt(const SketchOptions& sketch, const MethodOptions& method, const ProblemShape& shape,
-                      Backend& backend, const SolveContext& context);
+/// ranks      that the solve will have
+/// rows_kept  whether the backend keeps the rows already
+/// Errors     kUsage for options that do not go together
+Attempt first_attempt(const SketchOptions& sketch, const MethodOptions& method, const ProblemShape& shape, int ranks,
+                      bool rows_kept, Backend& backend, const Communicator& comm, Progress& progress);
+
+/// What a job is before its plan: S, shape and what the rows become. Errors: kUsage
+SketchJob unplanned_job(const Attempt& attempt, const MethodOptions& method, const ProblemShape& shape);
+
+/// "sketch: sparsestack, ..., seed 0", "preconditioner: FP64 Gram matrix of A"
+std::string describe_job(const SketchJob& job);
 
 /// Sizes, memory, rows of every rank: the job of this rank, told to the user.
 /// kept_job  the job whose rows the backend keeps, or null; the new one takes them over if its plan lets it

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include <cblas.h>
@@ -29,6 +30,63 @@ std::vector<double> product(CBLAS_TRANSPOSE op, const std::vector<double>& a, st
   const auto m = static_cast<int>(rows), n = static_cast<int>(cols);
   cblas_dgemv(CblasColMajor, op, m, n, 1.0, a.data(), m, v.data(), 1, 0.0, out.data(), 1);
   return out;
+}
+
+/// y += factor * x
+void add_multiple(double factor, const std::vector<double>& x, std::vector<double>& y) {
+  for (std::size_t i = 0; i < y.size(); ++i) y[i] += factor * x[i];
+}
+
+/// Brings basis vectors w of a space in y to a basis of the same space in x = D y: column s has a 1 in its pivot row,
+/// where later columns have zeros, and nothing much larger elsewhere. So no column is the noise of rows that D makes
+/// large, which has nothing to do with A: Gaussian elimination, the largest element of D W first, but none that is
+/// noise in W. exponent    D = diag(2^exponent)
+/// negligible  elements of W up to this count as noise
+void bring_to_x(const std::vector<int>& exponent, double negligible, std::vector<std::vector<double>>& w) {
+  const std::size_t n = w.front().size();
+  const auto size = [&](std::size_t i, double value) { return exponent[i] + std::log2(std::fabs(value)); };
+  for (std::size_t s = 0; s < w.size(); ++s) {
+    constexpr double kNone = -std::numeric_limits<double>::infinity();
+    double largest = kNone;
+    std::size_t row = 0, column = s;
+    const auto look = [&](double above) {
+      for (std::size_t j = s; j < w.size(); ++j) {
+        for (std::size_t i = 0; i < n; ++i) {
+          if (!(std::fabs(w[j][i]) > above) || size(i, w[j][i]) <= largest) continue;
+          largest = size(i, w[j][i]);
+          row = i;
+          column = j;
+        }
+      }
+    };
+    look(negligible);
+    if (largest == kNone) look(0);
+    std::swap(w[s], w[column]);
+    std::vector<double>& pivot = w[s];
+    for (std::size_t i = 0; i < n; ++i) {
+      if (exponent[i] > exponent[row] && std::fabs(pivot[i]) <= negligible) pivot[i] = 0;
+    }
+    for (std::size_t j = s + 1; j < w.size(); ++j) {
+      add_multiple(-w[j][row] / pivot[row], pivot, w[j]);
+      w[j][row] = 0;
+    }
+    const double scale = pivot[row];
+    for (std::size_t i = 0; i < n; ++i) pivot[i] = std::ldexp(pivot[i] / scale, exponent[i] - exponent[row]);
+  }
+}
+
+/// Gram-Schmidt, twice: it keeps small elements as accurate as they are, where reflections would add the rounding of
+/// the largest.
+void orthonormalise(std::vector<std::vector<double>>& w) {
+  for (std::size_t s = 0; s < w.size(); ++s) {
+    for (int round = 0; round < 2; ++round) {
+      for (std::size_t t = 0; t < s; ++t) {
+        add_multiple(-std::inner_product(w[t].begin(), w[t].end(), w[s].begin(), 0.0), w[t], w[s]);
+      }
+    }
+    const double norm = norm_of(w[s]);
+    for (double& value : w[s]) value /= norm;
+  }
 }
 
 void require_done(lapack_int info, const char* routine) {
@@ -90,53 +148,55 @@ SpectralPreconditioner::SpectralPreconditioner(const UpperTriangle& upper, doubl
   require_done(LAPACKE_dgesdd(LAPACK_COL_MAJOR, 'A', n, n, r.data(), n, sigma_.data(), u_.data(), n, vt_.data(), n),
                "dgesdd");
   const double least = cutoff * sigma_.front();
-  k_ = std::count_if(sigma_.begin(), sigma_.end(), [&](double s) { return s > least; });  // 0: R = 0, and then N = 0
-  project_out_null_space(exponent);
+  k_ = std::count_if(sigma_.begin(), sigma_.end(), [&](double s) { return s > least; });
+  for (std::int64_t j = 0; j < k_; ++j) {
+    for (std::int64_t i = 0; i < n_; ++i) basis_.push_back(right_vector(i, j) / sigma_[static_cast<std::size_t>(j)]);
+  }
+  if (0 < k_ && k_ < n_) project_out_null_space(cutoff, exponent);
 }
 
-/// N from V: as V_k / sigma_k where rank is full, otherwise by way of x = D y, whose null space D V_0 is projected out.
-void SpectralPreconditioner::project_out_null_space(const std::vector<int>& exponent) {
-  const auto at = [&](std::int64_t i, std::int64_t j) { return vt_[static_cast<std::size_t>(i * n_ + j)]; };  // V(i, j)
-  basis_.resize(static_cast<std::size_t>(n_ * k_));
-  for (std::int64_t j = 0; j < k_; ++j) {
-    for (std::int64_t i = 0; i < n_; ++i) {
-      basis_[static_cast<std::size_t>(j * n_ + i)] = at(i, j) / sigma_[static_cast<std::size_t>(j)];
-    }
+/// N from V_k / sigma_k by way of x = D y, whose null space D V_0 is projected out.
+void SpectralPreconditioner::project_out_null_space(double cutoff, const std::vector<int>& exponent) {
+  std::vector<Vector> null(static_cast<std::size_t>(n_ - k_));
+  for (std::int64_t j = k_; j < n_; ++j) {
+    for (std::int64_t i = 0; i < n_; ++i) null[static_cast<std::size_t>(j - k_)].push_back(right_vector(i, j));
   }
-  const std::int64_t nullity = n_ - k_;
-  if (nullity == 0 || k_ == 0) return;
+  // An error of cutoff in R turns V_0 by so much.
+  const double noise = cutoff * sigma_.front() / sigma_[static_cast<std::size_t>(k_ - 1)];
+  bring_to_x(exponent, std::min(noise, std::sqrt(cutoff)), null);
+  orthonormalise(null);
   const int top = *std::max_element(exponent.begin(), exponent.begin() + n_);
-  const auto scaled = [&](double value, std::int64_t i, int sign) {
-    return std::ldexp(value, sign * (exponent[static_cast<std::size_t>(i)] - top));
+  const auto scale = [&](Vector& v, int sign) {
+    for (std::size_t i = 0; i < v.size(); ++i) v[i] = std::ldexp(v[i], sign * (exponent[i] - top));
   };
-  Vector null(static_cast<std::size_t>(n_ * nullity)), tau(static_cast<std::size_t>(nullity));
-  for (std::int64_t j = 0; j < nullity; ++j) {
-    for (std::int64_t i = 0; i < n_; ++i) null[static_cast<std::size_t>(j * n_ + i)] = scaled(at(i, k_ + j), i, 1);
-  }
-  const auto n = static_cast<int>(n_), k = static_cast<int>(k_), dim = static_cast<int>(nullity);
-  require_done(LAPACKE_dgeqrf(LAPACK_COL_MAJOR, n, dim, null.data(), n, tau.data()), "dgeqrf");
-  require_done(LAPACKE_dorgqr(LAPACK_COL_MAJOR, n, dim, dim, null.data(), n, tau.data()), "dorgqr");
   for (std::int64_t j = 0; j < k_; ++j) {
-    for (std::int64_t i = 0; i < n_; ++i) {
-      double& value = basis_[static_cast<std::size_t>(j * n_ + i)];
-      value = scaled(value, i, 1);
+    Vector x(basis_.begin() + j * n_, basis_.begin() + (j + 1) * n_);
+    scale(x, 1);
+    // Twice, so that what rounding leaves of the null space is at the level of rounding.
+    for (int round = 0; round < 2; ++round) {
+      for (const Vector& q : null) add_multiple(-std::inner_product(q.begin(), q.end(), x.begin(), 0.0), q, x);
     }
-  }
-  // Twice, so that what rounding leaves of the null space is at the level of rounding.
-  Vector parts(static_cast<std::size_t>(nullity * k_));
-  for (int round = 0; round < 2; ++round) {
-    cblas_dgemm(CblasColMajor, CblasTrans, CblasNoTrans, dim, k, n, 1.0, null.data(), n, basis_.data(), n, 0.0,
-                parts.data(), dim);
-    cblas_dgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, n, k, dim, -1.0, null.data(), n, parts.data(), dim, 1.0,
-                basis_.data(), n);
-  }
-  for (std::int64_t j = 0; j < k_; ++j) {
-    for (std::int64_t i = 0; i < n_; ++i) {
-      double& value = basis_[static_cast<std::size_t>(j * n_ + i)];
-      // A column of zeros: exactly 0 in x.
-      value = column_norms_[static_cast<std::size_t>(i)] == 0 ? 0 : scaled(value, i, -1);
+    scale(x, -1);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      if (column_norms_[i] == 0) x[i] = 0;  // a column of zeros: exactly
     }
+    std::copy(x.begin(), x.end(), basis_.begin() + j * n_);
   }
+}
+
+std::vector<std::int64_t> SpectralPreconditioner::dependent_columns() const {
+  const std::int64_t nullity = n_ - k_;
+  if (nullity == 0) return {};
+  Vector null;  // V_0^T, (n - k, n) column-major
+  for (std::int64_t i = 0; i < n_; ++i) null.insert(null.end(), vt_.begin() + i * n_ + k_, vt_.begin() + (i + 1) * n_);
+  const auto rows = static_cast<lapack_int>(nullity), cols = static_cast<lapack_int>(n_);
+  Vector tau(static_cast<std::size_t>(nullity));
+  std::vector<lapack_int> pivots(static_cast<std::size_t>(n_), 0);
+  require_done(LAPACKE_dgeqp3(LAPACK_COL_MAJOR, rows, cols, null.data(), rows, pivots.data(), tau.data()), "dgeqp3");
+  std::vector<std::int64_t> columns;
+  for (std::int64_t j = 0; j < nullity; ++j) columns.push_back(pivots[static_cast<std::size_t>(j)] - 1);
+  std::sort(columns.begin(), columns.end());
+  return columns;
 }
 
 Preconditioner::Vector SpectralPreconditioner::project(const Vector& c) const {
@@ -167,7 +227,7 @@ double SpectralPreconditioner::damped_norm(const Vector& g, double omega) const 
   for (std::int64_t j = 0; j < k_; ++j) {
     double along = 0;
     for (std::int64_t i = 0; i < n_; ++i) {
-      along += vt_[static_cast<std::size_t>(i * n_ + j)] * g[static_cast<std::size_t>(i)];
+      along += right_vector(i, j) * g[static_cast<std::size_t>(i)];
     }
     const double damped = along / std::hypot(sigma_[static_cast<std::size_t>(j)], omega);
     squares += damped * damped;

@@ -1,5 +1,5 @@
-// Preconditioner: what a sketch knows of A, in the form that refinement and its certificate ask for. Made by solve_reduced.
-// A D is about U R with U orthonormal, R from the sketch (or the Gram matrix), D = diag(2^exponent).
+// Preconditioner: what a sketch knows of A, in the form that refinement and its certificate ask for. Made by
+// solve_reduced. A D is about U R with U orthonormal, R from the sketch (or the Gram matrix), D = diag(2^exponent).
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class Preconditioner {
   virtual ~Preconditioner() = default;
   /// n: columns of A.
   virtual std::int64_t size() const = 0;
-  /// k <= n: directions of x that are solved for.
+  /// k <= n: directions of x that are solved for; 0 for A = 0.
   virtual std::int64_t rank() const = 0;
   /// y = N z, (k) to (n), where A D N is about orthonormal.
   virtual Vector apply(const Vector& z) const = 0;
@@ -49,7 +49,7 @@ class TrianglePreconditioner final : public Preconditioner {
   Vector row_norms() const override;
   double frobenius_norm() const override { return frobenius_; }
   double column_norm(std::int64_t j) const override { return upper_.column_norm(j); }
-  /// omega is rounded down to half an octave, so that few triangles are needed; that raises the norm by sqrt(2) at most.
+  /// omega is rounded down to half an octave, so that few triangles are needed: the norm grows by sqrt(2) at most.
   /// Cost  n^2 operations; 2 n^3 / 3 when omega has moved since the last call
   double damped_norm(const Vector& g, double omega) const override;
 
@@ -60,19 +60,23 @@ class TrianglePreconditioner final : public Preconditioner {
   mutable std::optional<UpperTriangle> shifted_;
 };
 
-/// From the singular value decomposition R = U diag(sigma) V^T: directions with singular values at or below a cut-off count
-/// as null space, and x has no part in it: the minimum-norm solution. N = D^-1 P D V_k diag(sigma_k)^-1, where P projects
-/// onto the complement of D V_0, so that the norm is that of x and not of the scaled y.
+/// From the singular value decomposition R = U diag(sigma) V^T: directions with singular values at or below a cut-off
+/// count as null space, and x has no part in it: the minimum-norm solution. N = D^-1 P D V_k diag(sigma_k)^-1, where P
+/// projects onto the complement of D V_0, so that the norm is that of x and not of the scaled y.
 class SpectralPreconditioner final : public Preconditioner {
  public:
-  /// cutoff    relative to the largest singular value; at least one direction is kept
-  /// exponent  (n): D
+  /// cutoff    relative to the largest singular value, below 1; of R = 0 no direction is kept
+  /// exponent  (n): D, of any range: a null space that small columns alone take part in is kept apart from rounding
   /// Errors    kInternal where LAPACK's decomposition does not converge; kMemory
   /// Cost      about 22 n^3 operations (LAPACK dgesdd)
   SpectralPreconditioner(const UpperTriangle& upper, double cutoff, const std::vector<int>& exponent);
 
   /// (n), decreasing.
   const Vector& singular_values() const { return sigma_; }
+  /// n - k columns without which the others are independent, increasing: those that the null vectors have most of, by a
+  /// QR of V_0^T with column pivoting. The last columns of a pivoted QR of R need not do (Kahan's matrix).
+  /// Source  Golub, Van Loan, Matrix Computations, subset selection by SVD
+  std::vector<std::int64_t> dependent_columns() const;
   /// U_k^T c, (n) to (k): the coordinates z of the least-squares solution R y = c.
   Vector project(const Vector& c) const;
 
@@ -86,7 +90,8 @@ class SpectralPreconditioner final : public Preconditioner {
   double damped_norm(const Vector& g, double omega) const override;
 
  private:
-  void project_out_null_space(const std::vector<int>& exponent);
+  void project_out_null_space(double cutoff, const std::vector<int>& exponent);
+  double right_vector(std::int64_t i, std::int64_t j) const { return vt_[static_cast<std::size_t>(i * n_ + j)]; }  // V
 
   std::int64_t n_, k_ = 0;
   double frobenius_;

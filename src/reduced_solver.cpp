@@ -4,10 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include <lapacke.h>
-
 #include "kernels/philox.h"
-#include "src/error.h"
 #include "src/upper_triangle.h"
 
 namespace tallsketch {
@@ -22,8 +19,8 @@ double normalise(std::vector<double>& v) {
   return norm;
 }
 
-/// Largest and smallest singular value of R by power and inverse iteration on R^T R, until both have settled. Both come out
-/// from inside the spectrum, within some tens of per cent, which is what a condition estimate is for.
+/// Largest and smallest singular value of R by power and inverse iteration on R^T R, until both have settled. Both come
+/// out from inside the spectrum, within some tens of per cent, which is what a condition estimate is for.
 double condition_estimate(const UpperTriangle& upper) {
   constexpr int kSteps = 24;
   constexpr double kSettled = 0.02;  // change of a step
@@ -72,26 +69,6 @@ std::vector<std::int64_t> dependent_on_earlier(const UpperTriangle& upper, doubl
   return dependent;
 }
 
-/// Columns that a QR with column pivoting puts last, as many as singular values are lost; at least one.
-std::vector<std::int64_t> dependent_by_pivoting(const UpperTriangle& upper, double cutoff) {
-  const std::int64_t n = upper.size();
-  const auto order = static_cast<lapack_int>(n);
-  std::vector<double> r(static_cast<std::size_t>(n * n), 0.0), tau(static_cast<std::size_t>(n));
-  for (std::int64_t j = 0; j < n; ++j) {
-    for (std::int64_t i = 0; i <= j; ++i) r[static_cast<std::size_t>(j * n + i)] = upper.at(i, j);
-  }
-  std::vector<lapack_int> pivots(static_cast<std::size_t>(n), 0);
-  const lapack_int info = LAPACKE_dgeqp3(LAPACK_COL_MAJOR, order, order, r.data(), order, pivots.data(), tau.data());
-  require(info != LAPACK_WORK_MEMORY_ERROR, ErrorKind::kMemory, "LAPACK could not allocate the workspace of dgeqp3");
-  require(info == 0, ErrorKind::kInternal, fmt::format("LAPACKE_dgeqp3 returned {}", info));
-  std::int64_t rank = n - 1;
-  while (rank > 1 && std::fabs(r[static_cast<std::size_t>((rank - 1) * (n + 1))]) <= cutoff * std::fabs(r[0])) --rank;
-  std::vector<std::int64_t> dependent;
-  for (std::int64_t j = rank; j < n; ++j) dependent.push_back(pivots[static_cast<std::size_t>(j)] - 1);
-  std::sort(dependent.begin(), dependent.end());
-  return dependent;
-}
-
 /// R12's column k, (n).
 std::vector<double> right_side(const TriangularFactor& factor, std::int64_t k) {
   const auto begin = factor.upper.begin() + (factor.n + k) * (factor.n + factor.r);
@@ -119,7 +96,7 @@ ReducedSolution solve_by_spectrum(const TriangularFactor& factor, const UpperTri
   if (!full) {
     solution.dependent = dependent_on_earlier(upper, cutoff);
     if (static_cast<std::int64_t>(solution.dependent.size()) != factor.n - solution.rank) {
-      solution.dependent = dependent_by_pivoting(upper, cutoff);
+      solution.dependent = spectral->dependent_columns();
     }
   }
   for (std::int64_t k = 0; k < factor.r; ++k) {
@@ -144,7 +121,9 @@ ReducedSolution solve_reduced(const TriangularFactor& factor, std::int64_t rows,
   solution.dependent = dependent_on_earlier(upper, cutoff);
   if (solution.dependent.empty()) {
     solution.condition = condition_estimate(upper);
-    if (!(solution.condition < 1 / cutoff)) solution.dependent = dependent_by_pivoting(upper, cutoff);
+    if (!(solution.condition < 1 / cutoff)) {
+      solution.dependent = SpectralPreconditioner(upper, cutoff, factor.exponent).dependent_columns();
+    }
   }
   solution.rank = n - static_cast<std::int64_t>(solution.dependent.size());
   if (solution.rank < n) {

@@ -57,7 +57,7 @@ struct RefineResult {
   std::vector<double> residual_norm;    // (r) ||b - A x||, with a ridge of the extended problem
   std::vector<double> normal_residual;  // (r) ||D A^T (b - A x)||
   std::vector<double> preconditioned_gradient;  // (r) ||N^T D A^T (b - A x)||, about ||A (x - x*)||
-  double least_stretch = 1;             // least ||A D N z|| / ||z|| met, at most 1
+  double least_stretch = 1;                     // least ||A D N z|| / ||z|| met, at most 1
 };
 
 /// Refines x until the sketched Karlson-Walden certificate of every right-hand side is at most the tolerance.

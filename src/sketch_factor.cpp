@@ -48,8 +48,8 @@ template <class T>
 TriangularFactor qr_of_sketch(const std::vector<T>& sketch, std::int64_t d, std::int64_t n, std::int64_t r,
                               double scale, const CheckRows& unused) {
   const std::int64_t cols = n + r;
-  TriangularFactor factor{n, r, kUnitRoundoffOf<T>, FactorMethod::kQr, {},
-                          column_exponents(column_maxima(sketch, d, cols))};
+  TriangularFactor factor{
+      n, r, kUnitRoundoffOf<T>, FactorMethod::kQr, {}, column_exponents(column_maxima(sketch, d, cols))};
 
   // Column-major copy in blocks that stay in cache; the power of two is exact, 1 / sqrt(zeta) is one rounding.
   std::vector<T> q(static_cast<std::size_t>(d * cols));
@@ -117,7 +117,9 @@ std::optional<TriangularFactor> cholesky_of_gram(std::vector<double> gram, std::
                                                  const GramOrigin& origin) {
   const std::int64_t cols = n + r;
   const int width = checked_int(cols, "n + r"), order = static_cast<int>(n), rhs = static_cast<int>(r);
-  const auto at = [&](std::int64_t i, std::int64_t j) -> double& { return gram[static_cast<std::size_t>(j * cols + i)]; };
+  const auto at = [&](std::int64_t i, std::int64_t j) -> double& {
+    return gram[static_cast<std::size_t>(j * cols + i)];
+  };
   std::vector<double> diagonal;
   for (std::int64_t j = 0; j < cols; ++j) {
     diagonal.push_back(at(j, j) + (j < n ? ridge_square(origin, j) / (origin.scale * origin.scale) : 0));

@@ -32,9 +32,9 @@ std::vector<double> residual_of_sketch(const std::vector<T>& sketch, std::int64_
 
 /// What is known of a Gram matrix beside its elements.
 struct GramOrigin {
-  double unit_roundoff = 0;  // of the matrix that it is the Gram matrix of
-  double scale = 1;          // which is multiplied by this
-  double ridge = 0;          // lambda: its rows sqrt(lambda) 2^exponents are not in the matrix yet
+  double unit_roundoff = 0;    // of the matrix that it is the Gram matrix of
+  double scale = 1;            // which is multiplied by this
+  double ridge = 0;            // lambda: its rows sqrt(lambda) 2^exponents are not in the matrix yet
   std::vector<int> exponents;  // (n) or more; empty: zeros
 };
 

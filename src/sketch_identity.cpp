@@ -99,8 +99,7 @@ void shape_block_perm(const ProblemShape& shape, const SketchOptions& options, S
 }  // namespace
 
 CheckRows held_back_rows(const SketchSpec& spec, const SketchOptions& options) {
-  const std::int64_t granule =
-      spec.family == SketchFamily::kSparseStack ? kBucketGranule * spec.zeta : spec.block_rows;
+  const std::int64_t granule = spec.family == SketchFamily::kSparseStack ? kBucketGranule * spec.zeta : spec.block_rows;
   return make_check_rows(spec.d, check_row_count(options, spec.family, granule));
 }
 

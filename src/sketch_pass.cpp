@@ -139,11 +139,10 @@ void count_losses(const SketchJob& job, Backend& backend, const Communicator& co
 }
 
 void require_finite(const SketchJob& job, const SketchPass& pass) {
-  require(
-      pass.range.finite, ErrorKind::kNonFinite,
-      fmt::format("every entry of A and b is in range, but their {} overflowed; {}", describe_compression(job),
-                  job.scaling == ScalingChoice::kNone ? "use --scaling auto, or scale the largest columns down"
-                                                      : "use --precision fp32"));
+  require(pass.range.finite, ErrorKind::kNonFinite,
+          fmt::format("every entry of A and b is in range, but their {} overflowed; {}", describe_compression(job),
+                      job.scaling == ScalingChoice::kNone ? "use --scaling auto, or scale the largest columns down"
+                                                          : "use --precision fp32"));
 }
 
 }  // namespace

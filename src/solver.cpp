@@ -49,7 +49,8 @@ void solve_sketch(const MethodOptions& method, Backend& backend, Reduced& reduce
   constexpr double kCholeskyResolves = 1e6;
   const std::int64_t rows = reduced.job.spec.d - reduced.held_back.count;
   const auto solved_by = [&](FactorMethod by) {
-    std::optional<TriangularFactor> factor = backend.factor({by, reduced.held_back, method.ridge, reduced.sketch.exponents});
+    std::optional<TriangularFactor> factor =
+        backend.factor({by, reduced.held_back, method.ridge, reduced.sketch.exponents});
     if (!factor) return false;
     add_exponents(reduced.sketch.exponents, *factor);
     reduced.factor = std::move(*factor);
@@ -67,7 +68,8 @@ void solve_sketch(const MethodOptions& method, Backend& backend, Reduced& reduce
 
 /// The same from the Gram matrix, which has a Cholesky factor or is of no use.
 void solve_gram(const MethodOptions& method, Backend& backend, Reduced& reduced) {
-  std::optional<TriangularFactor> factor = backend.factor({FactorMethod::kCholesky, {}, method.ridge, reduced.sketch.exponents});
+  std::optional<TriangularFactor> factor =
+      backend.factor({FactorMethod::kCholesky, {}, method.ridge, reduced.sketch.exponents});
   reduced.solution.condition = std::numeric_limits<double>::infinity();
   if (!factor) return;
   add_exponents(reduced.sketch.exponents, *factor);
@@ -88,8 +90,8 @@ Reduced compress_and_solve(const Attempt& attempt, const MethodOptions& method, 
   reduced.held_back = held_back_rows(reduced.job.spec, attempt.sketch);
 
   // One pass and an all-reduce: S [A | b] or [A | b]^T [A | b] on every rank. (Columns that leave its range: scaled, once more.)
-  reduced.sketch = sketch_in_range(reduced.job, kept ? kept->b_norms : std::vector<double>{}, source, backend, context,
-                                   report);
+  reduced.sketch =
+      sketch_in_range(reduced.job, kept ? kept->b_norms : std::vector<double>{}, source, backend, context, report);
 
   context.watchdog.enter("factor", factor_seconds(reduced.job));
   comm.together([&] {
@@ -107,8 +109,6 @@ void announce(const Attempt& finer, const std::string& why, const SolveContext& 
   report.warnings.push_back(fmt::format("going on with an {}, because {}", describe(finer), why));
   context.progress.line(report.warnings.back());
 }
-
-double auto_tolerance(ElementType type) { return type == ElementType::kFloat64 ? 1e-15 : 1e-12; }
 
 /// Whether the backend has all rows of this attempt as they are stored: rows that were scaled are others.
 bool keeps_stored_rows(const Reduced& reduced, const Backend& backend) {
@@ -133,8 +133,8 @@ RefineResult refined(const Reduced& reduced, const MethodOptions& method, RowSou
 Solution sketched_solution(const Reduced& reduced, Backend& backend, Report& report) {
   const ProblemShape& shape = reduced.job.shape;
   const std::vector<double> residual = residual_by_sketch(reduced.sketch, shape, reduced.solution.x, backend);
-  estimate_quality(split_residual(residual, shape.r, reduced.held_back), reduced.job.spec.d, reduced.held_back, reduced.solution, reduced.factor,
-                   reduced.sketch.b_norm, report);
+  estimate_quality(split_residual(residual, shape.r, reduced.held_back), reduced.job.spec.d, reduced.held_back,
+                   reduced.solution, reduced.factor, reduced.sketch.b_norm, report);
   return {reduced.solution.x, {}};
 }
 
@@ -146,14 +146,14 @@ Solution solve(const SketchOptions& sketch, const MethodOptions& asked, std::uin
   const auto [m, n, r, stored] = source.shape();
   const bool refines = asked.method == SolveMethod::kRefine;
   MethodOptions method = asked;
-  if (method.tolerance == 0) method.tolerance = auto_tolerance(stored);
-  Attempt attempt = first_attempt(sketch, method, source.shape(), backend, context);
+  method.tolerance = tolerance_for(method, stored);
+  Attempt attempt =
+      first_attempt(sketch, method, source.shape(), comm.size(), kept_rows != nullptr, backend, comm, context.progress);
 
   std::optional<KeptRows> kept;
   if (kept_rows != nullptr) kept = *kept_rows;
   while (true) {
-    const Reduced reduced =
-        compress_and_solve(attempt, method, chunk_rows, kept, source, backend, context, report);
+    const Reduced reduced = compress_and_solve(attempt, method, chunk_rows, kept, source, backend, context, report);
     kept.reset();
     if (keeps_stored_rows(reduced, backend)) kept = {reduced.job, reduced.sketch.b_norms};
     // What A hides from this attempt, a finer one may see: before rank is judged or a certificate believed.

@@ -14,7 +14,7 @@ enum class FactorMethod { kQr, kCholesky };
 /// R22 the norms of its columns, on the diagonal.
 struct TriangularFactor {
   std::int64_t n = 0, r = 0;
-  double unit_roundoff = 0;   // of what was factored: 2^-24 for an FP32 sketch, 2^-53 for FP64
+  double unit_roundoff = 0;  // of what was factored: 2^-24 for an FP32 sketch, 2^-53 for FP64
   FactorMethod method = FactorMethod::kQr;
   std::vector<double> upper;  // (n + r, n + r) column-major; below the diagonal undefined
   std::vector<int> exponent;  // column j of S [A | b] was multiplied by 2^exponent[j] before the QR

@@ -14,7 +14,6 @@
 #include "src/cuda_handles.h"
 #include "src/cuda_reduced_solver.h"
 #include "src/options.h"
-#include "src/reduced_solver.h"
 #include "tests/support/catch.h"
 #include "tests/support/device_data.h"
 #include "tests/support/exact_data.h"
@@ -411,41 +410,6 @@ TEST_CASE("Row counts beyond 65535 blocks of rows stay within CUDA's grid limits
   bool equal = true;
   for (std::size_t i = 0; i < expected.size(); ++i) equal = equal && got[i] == expected[i];
   CHECK(equal);
-}
-
-TEMPLATE_TEST_CASE("The device QR gives the host's R up to the signs of its rows, and the same x", "", float, double) {
-  const std::int64_t d = 200, n = 45, r = 2;
-  constexpr double kRoundoff = std::numeric_limits<TestType>::epsilon() / 2;
-  std::vector<TestType> sketch(static_cast<std::size_t>(d * (n + r)));
-  for (std::size_t i = 0; i < sketch.size(); ++i) {
-    sketch[i] = static_cast<TestType>(std::sin(0.37 * static_cast<double>(i * i % 9973)) * (i % 47 == 5 ? 1e-20 : 1e3));
-  }
-  const auto device = to_device(sketch);
-  const CudaStream stream;
-  const SketchView<TestType> view{device.data(), d, n + r, n + r};
-  const TriangularFactor on_device = qr_of_sketch_on_device(view, n, r, 0.5, stream);
-  const TriangularFactor on_host = qr_of_sketch(sketch, d, n, r, 0.5);
-  CHECK(on_device.exponent == on_host.exponent);
-  CHECK(on_device.unit_roundoff == kRoundoff);
-  const ReducedSolution a = solve_reduced(on_device, d), b = solve_reduced(on_host, d);
-  REQUIRE(a.rank == n);
-  REQUIRE(b.rank == n);
-  double worst = 0;
-  for (std::int64_t j = 0; j < n; ++j) {
-    double error = 0, norm = 0;
-    for (std::int64_t i = 0; i <= j; ++i) {
-      const auto at = static_cast<std::size_t>(j * (n + r) + i);
-      error = std::max(error, std::fabs(std::fabs(on_device.upper[at]) - std::fabs(on_host.upper[at])));
-      norm = std::max(norm, std::fabs(on_host.upper[at]));
-    }
-    worst = std::max(worst, error / norm);
-  }
-  // Rows of R move by the condition of the columns before them, times the rounding of a QR of 200 rows.
-  CHECK(worst < 200 * kRoundoff * b.condition);
-  for (std::size_t i = 0; i < a.x.size(); ++i) {
-    const double tolerance = sizeof(TestType) == 4 ? 1e-3 : 1e-10;
-    CHECK(a.x[i] == Catch::Approx(b.x[i]).epsilon(tolerance).margin(sizeof(TestType) == 4 ? 1e-6 : 1e-12));
-  }
 }
 
 TEMPLATE_TEST_CASE("Non-finite elements of a sketch are counted, and its columns' largest magnitudes found", "", float,

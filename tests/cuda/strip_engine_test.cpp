@@ -127,7 +127,10 @@ TEST_CASE("The engine equals the oracle for all strip widths, clusters and batch
                                 {4096, 8},
                                 {8192, 4},
                                 {8192, 1},
-                                {8192, 16}}) {
+                                {8192, 16},
+                                {12288, 4},     // two launches
+                                {16384, 2},     // of one block each
+                                {32768, 8}}) {  // four
     check_exact(spec_of(d, zeta), 5000, 70, 1, 0, 1);
   }
 }

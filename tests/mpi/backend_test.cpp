@@ -25,6 +25,8 @@ using namespace tallsketch;
 
 namespace {
 
+constexpr MethodOptions kSketchSolve{.method = SolveMethod::kSketchSolve};
+
 /// The reduced sketch of the source on every rank, read in chunks of chunk_rows rows.
 std::vector<double> sketch_by_backend(RowSource& source, const SketchSpec& spec, std::int64_t chunk_rows,
                                       Backend& backend, const Communicator& comm, bool resident,
@@ -33,7 +35,8 @@ std::vector<double> sketch_by_backend(RowSource& source, const SketchSpec& spec,
   PlanLimits limits;
   limits.chunk_rows = chunk_rows;
   Plan plan = make_plan(source.shape(), spec, comm.size(), limits);
-  plan.residency = resident ? Residency::kDevice : Residency::kFile;
+  const Residency kept = on_gpus() ? Residency::kDevice : Residency::kHost;
+  plan.residency = resident ? kept : Residency::kFile;
   const RowRange mine = plan.rank_rows[static_cast<std::size_t>(comm.rank())];
   backend.begin({spec, source.shape(), plan, mine, scaling, reduce});
   for_each_chunk(mine, plan.chunk_rows, [&](RowRange rows) {
@@ -62,11 +65,12 @@ struct World {
   std::unique_ptr<Backend> backend = make_backend(run_options(), comm, timer);
 };
 
-/// x of a solve, empty on all ranks but the first.
+/// x of one pass, empty on all ranks but the first.
 std::vector<double> x_of(World& world, RowSource& source, const SketchOptions& options, Report& report) {
   Watchdog watchdog(60, "test");
   Progress silent(nullptr);
-  return solve(options, {}, 400, source, *world.backend, {world.comm, watchdog, silent, world.timer}, report);
+  const SolveContext context{world.comm, watchdog, silent, world.timer};
+  return solve(options, kSketchSolve, 400, source, *world.backend, context, report).x;
 }
 
 /// Exit code and message of a solve that fails; 0 and nothing if it does not.
@@ -128,7 +132,6 @@ TEST_CASE("A backend's sketch of integers equals the oracle bit for bit at any c
         const std::vector<double> oracle = oracle_of(source, spec);
         for (const std::int64_t chunk : {std::int64_t{1000000}, std::int64_t{777}}) {
           for (const bool resident : {false, true}) {
-            if (resident && !on_gpus()) continue;
             INFO("m " << m << " n " << n << " r " << r << " zeta " << zeta << " d " << d << " chunk " << chunk);
             MPI_REQUIRE(sketch_by_backend(source, spec, chunk, *world.backend, world.comm, resident) == oracle);
           }
@@ -167,7 +170,6 @@ TEST_CASE("A backend reads float64 and float16 rows as it reads float32 rows, re
     for (const ElementType type : {ElementType::kFloat64, ElementType::kFloat16}) {
       ExactSource source(3001, 21, 1, type);
       for (const bool resident : {false, true}) {
-        if (resident && !on_gpus()) continue;
         INFO("type " << static_cast<int>(type) << " hash " << static_cast<int>(hash) << " resident " << resident);
         MPI_REQUIRE(sketch_by_backend(source, spec, 400, *world.backend, world.comm, resident) == oracle);
       }
@@ -184,7 +186,6 @@ TEST_CASE("An FP64 sketch of integers beyond FP32 equals the oracle bit for bit,
       const std::vector<double> oracle = oracle_of(source, spec);
       for (const std::int64_t chunk : {std::int64_t{100000}, std::int64_t{777}}) {
         for (const bool resident : {false, true}) {
-          if (resident && !on_gpus()) continue;
           INFO("n " << n << " r " << r << " chunk " << chunk << " resident " << resident);
           spec.precision = SketchPrecision::kFp64;
           MPI_REQUIRE(sketch_by_backend(source, spec, chunk, *world.backend, world.comm, resident) == oracle);
@@ -227,8 +228,10 @@ TEST_CASE("The sketch of real numbers is the oracle's to rounding, and equal bit
 TEST_CASE("x of a solve is the least-squares solution of the sketched problem in FP64, whatever the number of ranks") {
   World world;
   SyntheticSource source({.kind = "gaussian", .m = 9000, .n = 40, .noise = 0.5, .seed = 3});
+  SketchOptions whole;
+  whole.check_rows = 0;
   Report report;
-  const std::vector<double> x = x_of(world, source, {}, report);
+  const std::vector<double> x = x_of(world, source, whole, report);
   MPI_REQUIRE(report.sketch && report.sketch->d == 128);
   const SketchSpec& spec = *report.sketch;
   std::vector<double> sketch = oracle_of(source, spec);  // (d, n + 1)
@@ -444,7 +447,7 @@ TEST_CASE("A sketch reduced in fp16 is exact where halves hold its sums, and wit
   Watchdog watchdog(60, "test");
   Progress silent(nullptr);
   Report report;
-  solve(options, {}, 1000, source, *world.backend, {world.comm, watchdog, silent, world.timer}, report);
+  solve(options, kSketchSolve, 1000, source, *world.backend, {world.comm, watchdog, silent, world.timer}, report);
   MPI_REQUIRE(report.reduce == "fp16");
   MPI_REQUIRE(report.losses && report.losses->overflowed == 0 && report.losses->flushed == 0);
 }

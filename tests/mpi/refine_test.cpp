@@ -6,36 +6,19 @@
 
 #include <lapacke.h>
 
-#include "src/communicator.h"
-#include "src/progress.h"
-#include "src/solver.h"
 #include "src/synthetic_source.h"
-#include "src/watchdog.h"
 #include "tests/support/catch.h"
+#include "tests/support/dense_source.h"
 #include "tests/support/mpi_check.h"
-#include "tests/support/test_backend.h"
+#include "tests/support/refine_world.h"
 
 using namespace tallsketch;
 
 namespace {
 
-constexpr MethodOptions kRefine{SolveMethod::kRefine, 0, 200};
-
-struct Solved {
-  std::vector<double> x;  // rank 0
-  Report report;
-};
-
-Solved solve_refined(RowSource& source, const MethodOptions& method, std::uint64_t chunk_rows = 0) {
-  const Communicator comm(MPI_COMM_WORLD);
-  PhaseTimer timer;
-  const auto backend = make_backend(run_options(), comm, timer);
-  Watchdog watchdog(120, "test");
-  Progress silent(nullptr);
-  Solved solved;
-  solved.x = solve({}, method, chunk_rows, source, *backend, {comm, watchdog, silent, timer}, solved.report);
-  return solved;
-}
+constexpr MethodOptions kRefine{.method = SolveMethod::kRefine};
+/// As it was before there was a choice.
+constexpr MethodOptions kBySketch{.method = SolveMethod::kRefine, .preconditioner = PreconditionerChoice::kSketch};
 
 /// All rows of a source, FP64, and the least-squares solution by LAPACK.
 std::vector<double> direct_solution(RowSource& source) {
@@ -65,47 +48,98 @@ double relative_difference(const std::vector<double>& x, const std::vector<doubl
 }  // namespace
 
 TEST_CASE("Refinement meets its certificate in both types, and x agrees with a direct solver's") {
-  const Communicator comm(MPI_COMM_WORLD);
+  RefineWorld world;
   for (const ElementType type : {ElementType::kFloat32, ElementType::kFloat64}) {
     SyntheticSource source({.kind = "gaussian", .m = 9000, .n = 40, .type = type, .noise = 0.5, .seed = 3});
-    const Solved solved = solve_refined(source, kRefine, 1000);
-    MPI_REQUIRE(!comm.is_root() || solved.report.solver.converged);
-    bool near = true;
-    if (comm.is_root()) {
-      const double tolerance = type == ElementType::kFloat64 ? 1e-15 : 1e-12;
-      CHECK(*solved.report.solver.backward_error <= tolerance);
-      CHECK(solved.report.solver.passes <= 40);
-      // Condition about 1.2, residual half of b: x moves by a few times the backward error times sqrt(n).
-      near = relative_difference(solved.x, direct_solution(source)) < 100 * tolerance;
-      CHECK(near);
+    for (const MethodOptions& method : {kRefine, kBySketch}) {
+      const Solved solved = world.solve(source, method, {}, 1000);
+      MPI_REQUIRE(!world.is_root() || solved.report.solver.converged);
+      bool near = true;
+      if (world.is_root()) {
+        const double tolerance = type == ElementType::kFloat64 ? 1e-15 : 1e-12;
+        CHECK(*solved.report.solver.backward_error <= tolerance);
+        CHECK(solved.report.solver.passes <= 40);
+        // Condition about 1.2, residual half of b: x moves by a few times the backward error times sqrt(n).
+        near = relative_difference(solved.solution.x, direct_solution(source)) < 100 * tolerance;
+        CHECK(near);
+      }
+      MPI_REQUIRE(near);
     }
-    MPI_REQUIRE(near);
   }
 }
 
 TEST_CASE("Ill-conditioned float64 data are sketched again in FP64 and certified") {
-  const Communicator comm(MPI_COMM_WORLD);
+  RefineWorld world;
   SyntheticSource source(
       {.kind = "illcond", .m = 6000, .n = 30, .type = ElementType::kFloat64, .cond = 1e9, .noise = 0.1, .seed = 4});
-  const Solved solved = solve_refined(source, kRefine);
-  MPI_REQUIRE(solved.report.sketch->precision == SketchPrecision::kFp64);
-  MPI_REQUIRE(!comm.is_root() || solved.report.solver.converged);
-  if (comm.is_root()) CHECK(*solved.report.solver.backward_error <= 1e-15);
+  for (const MethodOptions& method : {kRefine, kBySketch}) {
+    const Solved solved = world.solve(source, method);
+    MPI_REQUIRE(solved.report.sketch->precision == SketchPrecision::kFp64);
+    MPI_REQUIRE(!world.is_root() || solved.report.solver.converged);
+    if (world.is_root()) CHECK(*solved.report.solver.backward_error <= 1e-15);
+  }
 }
 
 TEST_CASE("A limit of passes ends refinement without an error, with an x and without convergence") {
-  const Communicator comm(MPI_COMM_WORLD);
+  RefineWorld world;
   SyntheticSource source({.kind = "gaussian", .m = 5000, .n = 20, .noise = 0.5, .seed = 5});
-  const Solved solved = solve_refined(source, {SolveMethod::kRefine, 1e-12, 4});
+  MethodOptions method = kBySketch;
+  method.tolerance = 1e-12;
+  method.max_passes = 4;
+  const Solved solved = world.solve(source, method);
   MPI_REQUIRE(!solved.report.solver.converged);
-  MPI_REQUIRE(!comm.is_root() || solved.x.size() == 20);
-  if (comm.is_root()) CHECK(*solved.report.solver.backward_error > 1e-12);
+  MPI_REQUIRE(!world.is_root() || solved.solution.x.size() == 20);
+  if (world.is_root()) CHECK(*solved.report.solver.backward_error > 1e-12);
 }
 
 TEST_CASE("Refinement repeats bit for bit at fixed ranks and chunks") {
-  const Communicator comm(MPI_COMM_WORLD);
+  RefineWorld world;
   SyntheticSource source({.kind = "coherent", .m = 7000, .n = 25, .noise = 0.5, .seed = 6});
-  const Solved first = solve_refined(source, kRefine, 900);
-  const Solved second = solve_refined(source, kRefine, 900);
-  MPI_REQUIRE(first.x == second.x);
+  for (const MethodOptions& method : {kRefine, kBySketch}) {
+    const Solved first = world.solve(source, method, {}, 900);
+    const Solved second = world.solve(source, method, {}, 900);
+    MPI_REQUIRE(first.solution.x == second.solution.x);
+  }
+}
+
+TEST_CASE("Rows that are kept are read once, however many attempts and passes there are") {
+  RefineWorld world;
+  // Condition 1e9: the Gram matrix gives way to an FP64 sketch.
+  DenseSource source(make_dense_problem(3000, 10, 2, 1e9, 0.1, 7));
+  MethodOptions method = kRefine;
+  method.preconditioner = PreconditionerChoice::kGram;
+  const Solved solved = world.solve(source, method, {}, 250);
+  MPI_REQUIRE(solved.report.warnings.size() == 1);
+  MPI_REQUIRE(solved.report.sketch->precision == SketchPrecision::kFp64);
+  MPI_REQUIRE(solved.report.plan->residency == (on_gpus() ? Residency::kDevice : Residency::kHost));
+  std::int64_t rows = source.rows_read();
+  world.comm.sum(&rows, 1);
+  MPI_REQUIRE(rows == 3000);
+  MPI_REQUIRE(solved.report.bytes_read == 3000 * 10 * 8);
+  MPI_REQUIRE(!world.is_root() || solved.report.solver.converged);
+}
+
+TEST_CASE("Rows that have no room are read for every pass, with the same x") {
+  SketchOptions sketch;
+  sketch.oversample = 4;  // whatever a pass costs
+  std::int64_t needed = 0;
+  std::vector<double> x;
+  for (const bool kept : {true, false}) {
+    RefineWorld world(kept ? 0 : static_cast<std::uint64_t>(needed - 1));
+    DenseSource source(make_dense_problem(8000, 10, 1, 1e2, 0.1, 8));
+    const Solved solved = world.solve(source, kBySketch, sketch, 250);
+    const SolverOutcome& outcome = solved.report.solver;
+    MPI_REQUIRE((solved.report.plan->residency == Residency::kFile) == !kept);
+    std::int64_t rows = source.rows_read();
+    world.comm.sum(&rows, 1);
+    MPI_REQUIRE(rows == 8000 * (kept ? 1 : outcome.passes));
+    MPI_REQUIRE(solved.report.bytes_read == rows * 10 * 8);
+    MPI_REQUIRE(!world.is_root() || outcome.converged);
+    if (kept) {
+      needed = solved.report.plan->total_bytes();
+      x = solved.solution.x;
+    } else if (!on_gpus()) {  // GPU lanes add other rows with other chunks
+      MPI_REQUIRE(solved.solution.x == x);
+    }
+  }
 }

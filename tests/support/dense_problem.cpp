@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cmath>
 #include <cstdlib>
+#include <memory>
 
 #include <lapacke.h>
 
@@ -34,23 +35,17 @@ std::vector<double> triangle_of(std::int64_t rows, std::int64_t cols, std::vecto
   return upper;
 }
 
-std::vector<double> random_orthonormal(std::int64_t rows, std::int64_t cols, std::uint64_t seed) {
+std::vector<double> random_orthonormal(std::int64_t rows, std::int64_t cols, std::uint64_t seed,
+                                       RowWeights weights = RowWeights::kEven) {
   std::vector<double> q(static_cast<std::size_t>(rows * cols));
   for (std::int64_t i = 0; i < rows; ++i) normals(seed, i, DrawPurpose::kMatrixEntries, cols, q.data() + i * cols);
+  const std::int64_t stride = std::max<std::int64_t>(1, rows / (2 * cols));
+  for (std::int64_t i = 0; i < rows && weights == RowWeights::kCoherent; ++i) {
+    if (i % stride == 0 && i / stride < 2 * cols) continue;
+    for (std::int64_t j = 0; j < cols; ++j) q[at(i, j, cols)] *= 1e-3 / std::sqrt(static_cast<double>(stride));
+  }
   triangle_of(rows, cols, q, true);
   return q;
-}
-
-/// [A | b; sqrt(ridge) I | 0] as two slabs' worth of data.
-DenseProblem with_ridge_rows(const DenseProblem& problem, double ridge) {
-  DenseProblem extended = problem;
-  if (ridge == 0) return extended;
-  extended.m += problem.n;
-  for (std::int64_t i = 0; i < problem.n; ++i) {
-    for (std::int64_t j = 0; j < problem.n; ++j) extended.a.push_back(i == j ? std::sqrt(ridge) : 0);
-    for (std::int64_t k = 0; k < problem.r; ++k) extended.b.push_back(0);
-  }
-  return extended;
 }
 
 std::vector<int> exponents_of(const std::vector<double>& matrix, std::int64_t rows, std::int64_t cols) {
@@ -69,10 +64,10 @@ std::vector<int> exponents_of(const std::vector<double>& matrix, std::int64_t ro
 }  // namespace
 
 DenseProblem make_dense_problem(std::int64_t m, std::int64_t n, std::int64_t r, double cond, double residual,
-                                std::uint64_t seed) {
+                                std::uint64_t seed, RowWeights weights) {
   assert(m > n + r);
   DenseProblem problem{m, n, r, std::vector<double>(static_cast<std::size_t>(m * n), 0.0), {}};
-  const std::vector<double> u = random_orthonormal(m, n + r, seed);  // the last r columns are the residuals
+  const std::vector<double> u = random_orthonormal(m, n + r, seed, weights);  // the last r columns are the residuals
   const std::vector<double> v = random_orthonormal(n, n, seed + 1);
   for (std::int64_t l = 0; l < n; ++l) {
     const double sigma = n == 1 ? 1 : std::pow(cond, -static_cast<double>(l) / static_cast<double>(n - 1));
@@ -97,6 +92,17 @@ DenseProblem make_dense_problem(std::int64_t m, std::int64_t n, std::int64_t r, 
   return problem;
 }
 
+DenseProblem with_ridge_rows(const DenseProblem& problem, double ridge) {
+  DenseProblem extended = problem;
+  if (ridge == 0) return extended;
+  extended.m += problem.n;
+  for (std::int64_t i = 0; i < problem.n; ++i) {
+    for (std::int64_t j = 0; j < problem.n; ++j) extended.a.push_back(i == j ? std::sqrt(ridge) : 0);
+    for (std::int64_t k = 0; k < problem.r; ++k) extended.b.push_back(0);
+  }
+  return extended;
+}
+
 void scale_columns(DenseProblem& problem, const std::vector<int>& exponents) {
   for (std::int64_t i = 0; i < problem.m; ++i) {
     for (std::int64_t j = 0; j < problem.n; ++j) {
@@ -104,6 +110,10 @@ void scale_columns(DenseProblem& problem, const std::vector<int>& exponents) {
       value = std::ldexp(value, exponents[static_cast<std::size_t>(j)]);
     }
   }
+}
+
+const UpperTriangle& upper_of(const SketchedFactor& factor) {
+  return dynamic_cast<const TrianglePreconditioner&>(*factor.preconditioner).upper();
 }
 
 DenseSketch sketch_problem(const DenseProblem& problem, std::int64_t d, FactorPrecision precision, double ridge) {
@@ -124,12 +134,13 @@ DenseSketch sketch_problem(const DenseProblem& problem, std::int64_t d, FactorPr
   }
   const std::vector<double> upper = triangle_of(d, cols, sketch);
   exponents.resize(static_cast<std::size_t>(n));
-  DenseSketch result{{UpperTriangle(n, upper.data(), cols), exponents}, {}, {}};
+  DenseSketch result{
+      {std::make_shared<TrianglePreconditioner>(UpperTriangle(n, upper.data(), cols)), exponents}, {}, {}};
   result.start.resize(static_cast<std::size_t>(n * r));
   for (std::int64_t k = 0; k < r; ++k) {
     const double* column = upper.data() + (n + k) * cols;
     std::vector<double> y(column, column + n);
-    result.factor.upper.solve(y);
+    upper_of(result.factor).solve(y);
     for (std::int64_t j = 0; j < n; ++j) {
       result.start[at(j, k, r)] = std::ldexp(y[static_cast<std::size_t>(j)], exponents[static_cast<std::size_t>(j)]);
     }

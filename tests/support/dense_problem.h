@@ -17,9 +17,14 @@ struct DenseProblem {
 
 /// A = U diag(1 ... 1/cond, geometrically) V^T with random orthonormal U and V; b = A x + residual * e, where x and e have
 /// length 1 and e is orthogonal to the range of A.
-/// Limits  m > n + r; condition 1 for n = 1
+/// weights  kCoherent: 2 (n + r) rows, spread evenly, carry all but a millionth of the squares of U and e
+/// Limits   m > 2 (n + r); condition 1 for n = 1
+enum class RowWeights { kEven, kCoherent };
 DenseProblem make_dense_problem(std::int64_t m, std::int64_t n, std::int64_t r, double cond, double residual,
-                                std::uint64_t seed);
+                                std::uint64_t seed, RowWeights weights = RowWeights::kEven);
+
+/// [A | b; sqrt(ridge) I | 0].
+DenseProblem with_ridge_rows(const DenseProblem& problem, double ridge);
 
 /// Multiplies column j of A by 2^exponents[j].
 void scale_columns(DenseProblem& problem, const std::vector<int>& exponents);
@@ -30,6 +35,9 @@ struct DenseSketch {
   std::vector<double> start;     // (n, r) row-major: the sketch's solution
   std::vector<double> rhs_norm;  // (r): ||S b||
 };
+
+/// R of a factor whose preconditioner is a triangle.
+const UpperTriangle& upper_of(const SketchedFactor& factor);
 
 enum class FactorPrecision { kFp32, kFp64 };
 

@@ -1,6 +1,7 @@
 // The certificate against the Karlson-Walden formula by SVD and against the true backward error.
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <vector>
 
 #include <lapacke.h>
@@ -80,7 +81,8 @@ SketchedFactor exact_factor(const DenseProblem& problem) {
     for (std::int64_t i = 0; i <= j; ++i)
       upper[static_cast<std::size_t>(j * n + i)] = a[static_cast<std::size_t>(i * n + j)];
   }
-  return {UpperTriangle(n, upper.data(), n), std::vector<int>(static_cast<std::size_t>(n), 0)};
+  return {std::make_shared<TrianglePreconditioner>(UpperTriangle(n, upper.data(), n)),
+          std::vector<int>(static_cast<std::size_t>(n), 0)};
 }
 
 }  // namespace
@@ -91,13 +93,13 @@ TEST_CASE("the estimate is the Karlson-Walden formula, at most sqrt(2) above it,
   const DenseProblem problem = make_dense_problem(400, 25, 1, cond, residual, kSeed);
   const SketchedFactor factor = exact_factor(problem);
   const NormalResidual at = residual_of(problem, factor.exponent, disturbed_solution(problem, error));
-  BackwardErrorCertificate certificate(factor.upper);
-  const double formula = estimate_by_svd(factor.upper, at), estimate = certificate.estimate(at);
+  BackwardErrorCertificate certificate(*factor.preconditioner);
+  const double formula = estimate_by_svd(upper_of(factor), at), estimate = certificate.estimate(at);
   INFO("cond " << cond << " residual " << residual << " error " << error);
   constexpr double kRounding = 1e-6;  // u cond, generously
   CHECK(estimate >= (1 - kRounding) * formula);
   CHECK(estimate <= (1 + kRounding) * std::sqrt(2.0) * formula);
-  const double bound = certificate.bound(at, preconditioned_norm(factor.upper, at.gradient));
+  const double bound = certificate.bound(at, preconditioned_norm(upper_of(factor), at.gradient));
   CHECK(bound >= (1 - kRounding) * formula);
   CHECK(certificate.estimate(at) == estimate);  // whether a triangle is made or kept
 }
@@ -111,7 +113,8 @@ TEST_CASE("the estimate is the true backward error, within sqrt(2), and within t
 
   const SketchedFactor exact = exact_factor(problem);
   const double truth = true_backward_error(problem, exact.exponent, x);
-  const double estimate = BackwardErrorCertificate(exact.upper).estimate(residual_of(problem, exact.exponent, x));
+  const double estimate =
+      BackwardErrorCertificate(*exact.preconditioner).estimate(residual_of(problem, exact.exponent, x));
   if (truth > 1e-14) {  // the SVD resolves it to a few per cent
     CHECK(estimate >= 0.95 / std::sqrt(2.0) * truth);
     CHECK(estimate <= 1.05 * 2 * truth);  // sqrt(2) of the formula, sqrt(2) of the rounded omega
@@ -120,7 +123,7 @@ TEST_CASE("the estimate is the true backward error, within sqrt(2), and within t
   const SketchedFactor sketched = sketch_problem(problem, 200, FactorPrecision::kFp64).factor;
   const double scaled_truth = true_backward_error(problem, sketched.exponent, x);
   const double sketched_estimate =
-      BackwardErrorCertificate(sketched.upper).estimate(residual_of(problem, sketched.exponent, x));
+      BackwardErrorCertificate(*sketched.preconditioner).estimate(residual_of(problem, sketched.exponent, x));
   if (scaled_truth > 1e-14) {
     constexpr double kDistortion = 2.1;  // (1 + e) / (1 - e), e = sqrt(n / d) = 0.35
     CHECK(sketched_estimate >= 0.95 / std::sqrt(2.0) / kDistortion * scaled_truth);
@@ -132,21 +135,21 @@ TEST_CASE("powers of two on A, b and x leave the certificate as it is") {
   const DenseProblem problem = make_dense_problem(200, 10, 1, 1e3, 1e-2, kSeed + 2);
   const SketchedFactor factor = exact_factor(problem);
   const NormalResidual at = residual_of(problem, factor.exponent, disturbed_solution(problem, 1e-6));
-  const double estimate = BackwardErrorCertificate(factor.upper).estimate(at);
+  const double estimate = BackwardErrorCertificate(*factor.preconditioner).estimate(at);
   for (const int e : {-200, -1, 1, 200}) {
     NormalResidual larger = at;  // b and x times 2^e
     for (double& value : larger.gradient) value = std::ldexp(value, e);
     larger.residual_norm = std::ldexp(larger.residual_norm, e);
     larger.solution_norm = std::ldexp(larger.solution_norm, e);
     larger.rhs_norm = std::ldexp(larger.rhs_norm, e);
-    CHECK(BackwardErrorCertificate(factor.upper).estimate(larger) == Catch::Approx(estimate).epsilon(1e-14));
+    CHECK(BackwardErrorCertificate(*factor.preconditioner).estimate(larger) == Catch::Approx(estimate).epsilon(1e-14));
   }
 }
 
 TEST_CASE("solutions and empty right-hand sides have no backward error, and a shift may be a power of two itself") {
   const std::vector<double> identity = {1, 0, 0, 1};
-  const UpperTriangle upper(2, identity.data(), 2);
-  BackwardErrorCertificate certificate(upper);
+  const TrianglePreconditioner preconditioner(UpperTriangle(2, identity.data(), 2));
+  BackwardErrorCertificate certificate(preconditioner);
   CHECK(certificate.estimate({{0, 0}, 0, 0, 0}) == 0);
   CHECK(certificate.estimate({{0, 0}, 1, 2, 3}) == 0);
   CHECK(certificate.bound({{0, 0}, 1, 2, 3}, 0) == 0);

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
+#include <cstring>
 #include <vector>
 
 #include "src/error.h"
@@ -166,6 +166,26 @@ TEST_CASE("a pitch beyond the columns is skipped, in both matrices") {
         const Problem p = make_exact_problem(type, 530, n, 3, more);
         INFO("n " << n << " pitch " << n + more << " type " << static_cast<int>(type));
         CHECK(gram_of(p) == reference<double>(p).gram);
+      }
+    }
+  }
+}
+
+TEST_CASE("all finite numbers of 16 bits are widened exactly, subnormal ones too") {
+  constexpr std::int64_t kCols = 12;  // b is 1: the last column of the sum is the row
+  for (const ElementType type : {ElementType::kFloat16, ElementType::kBfloat16}) {
+    Problem p = make_problem(type, 1, kCols, 1, 0, [](std::int64_t, std::int64_t) { return 1.0; });
+    for (std::int64_t first = 0; first < 65536; first += kCols) {
+      std::vector<double> expected;
+      for (std::int64_t j = 0; j < kCols; ++j) {
+        const auto bits = static_cast<std::uint16_t>(first + j);
+        std::memcpy(p.a.data() + 2 * j, &bits, sizeof bits);
+        if (!std::isfinite(p.at(0, j))) store_element(type, 0.0, p.a.data() + 2 * j);
+        expected.push_back(p.at(0, j));
+      }
+      const std::vector<double> gram = gram_of(p);
+      if (!std::equal(expected.begin(), expected.end(), gram.end() - kCols - 1)) {
+        FAIL_CHECK("type " << static_cast<int>(type) << " bits from " << first);
       }
     }
   }

@@ -195,6 +195,38 @@ TEST_CASE("a pitch beyond the columns is skipped, in both matrices") {
   }
 }
 
+TEST_CASE("every remainder of columns and rows gives the plain loop's sums") {
+  for (std::int64_t n = 8; n <= 24; ++n) {
+    for (const std::int64_t r : {1, 4, 5}) {
+      for (const ElementType type : kElementTypes) {
+        const Problem p = make_exact_problem(type, 64 + n % 9, n, r);
+        INFO("n " << n << " r " << r << " type " << static_cast<int>(type));
+        CHECK(equal(host_pass(p), reference<double>(p)));
+      }
+    }
+  }
+}
+
+TEST_CASE("all finite numbers of 16 bits are widened exactly, subnormal ones too") {
+  constexpr std::int64_t kRows = 8, kCols = 12;  // one row at a time that is not zero: the gradient is that row
+  for (const ElementType type : {ElementType::kFloat16, ElementType::kBfloat16}) {
+    Problem p = make_problem(type, kRows, kCols, 1, 0, [](std::int64_t, std::int64_t) { return 0.0; });
+    std::fill(p.b.begin(), p.b.end(), 1.0);
+    for (std::int64_t first = 0; first < 65536; first += kCols) {
+      std::vector<double> expected;
+      std::byte* row = p.a.data() + first / kCols % kRows * kCols * 2;
+      for (std::int64_t j = 0; j < kCols; ++j) {
+        const auto bits = static_cast<std::uint16_t>(first + j);
+        std::memcpy(row + 2 * j, &bits, sizeof bits);
+        if (!std::isfinite(load_element(type, row + 2 * j))) store_element(type, 0.0, row + 2 * j);
+        expected.push_back(load_element(type, row + 2 * j));
+      }
+      if (host_pass(p).gradient != expected) FAIL_CHECK("type " << static_cast<int>(type) << " bits from " << first);
+      std::fill_n(row, 2 * kCols, std::byte{0});
+    }
+  }
+}
+
 TEST_CASE("without a b the gradient is -A^T A x") {
   Problem p = make_exact_problem(ElementType::kFloat32, 700, 40, 5);
   std::fill(p.b.begin(), p.b.end(), 0.0);

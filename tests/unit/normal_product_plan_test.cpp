@@ -16,6 +16,21 @@ NormalProductPlan plan_of(std::int64_t n, std::int64_t r, ElementType type) {
   return make_normal_product_plan(n, device_pitch(n, type), r, type, DeviceLimits{}, true);
 }
 
+void check_tensor_plan(const NormalProductPlan& plan) {
+  REQUIRE(plan.type != ElementType::kFloat64);
+  REQUIRE(plan.rhs == kTensorRhs);
+  REQUIRE(plan.tile_rows == kTensorRows);
+  REQUIRE((plan.groups == 2 || plan.groups == 4));
+  const std::int64_t columns = std::int64_t{plan.team_warps} * plan.groups * 32;
+  REQUIRE(columns >= plan.n);
+  REQUIRE(plan.warps() <= most_tensor_warps(plan.groups));
+  REQUIRE(plan.stages >= kFewestTensorStages);
+  REQUIRE(plan.shared_pitch() >= columns * element_size(plan.type));  // lanes read, and find zeros, up to there
+  REQUIRE(plan.shared_pitch() % 128 == 32);                           // four rows in different banks
+  REQUIRE(plan.shared_bytes == plan.rings_bytes() + plan.teams * kTensorTeamBytes);
+  REQUIRE(plan.shared_bytes + kTensorStaticBytes <= DeviceLimits{}.shared_bytes);
+}
+
 }  // namespace
 
 TEST_CASE("Every width up to 8192 is fused, covered by the lanes, and its rings fit shared memory") {
@@ -26,19 +41,23 @@ TEST_CASE("Every width up to 8192 is fused, covered by the lanes, and its rings 
         const NormalProductPlan plan = plan_of(n, r, type);
         INFO(to_word(type) << " n " << n << " r " << r);
         REQUIRE(plan.fused);
+        REQUIRE(plan.teams >= 1);
+        REQUIRE(plan.stages <= kMostStages);
+        REQUIRE(plan.tile_bytes() % 16 == 0);
+        REQUIRE(plan.shared_bytes >= 8 * plan.partial_doubles());
+        if (plan.tensor) {
+          check_tensor_plan(plan);
+          continue;
+        }
         REQUIRE(std::int64_t{plan.row_lanes} * plan.team_warps * plan.lane_columns() >= n);
         REQUIRE((plan.lane_columns() <= 8 || (plan.lane_columns() == 16 && plan.rhs == 1)));
         REQUIRE((plan.row_lanes == 32 || plan.team_warps == 1));
         REQUIRE(plan.tile_rows == 32 / plan.row_lanes * rows_at_once(plan.lane_columns(), plan.rhs));
         REQUIRE(rows_at_once(plan.lane_columns(), plan.rhs) * plan.rhs <= 8);
-        REQUIRE(plan.teams >= 1);
         REQUIRE(plan.warps() <= most_warps(plan.rhs));
         REQUIRE((plan.team_warps == 1 || plan.teams <= 8));  // named barriers 1, ..., 8
         REQUIRE(plan.stages >= 3);
-        REQUIRE(plan.stages <= kMostStages);
-        REQUIRE(plan.tile_bytes() % 16 == 0);
-        REQUIRE(plan.shared_bytes >= plan.teams * plan.stages * plan.tile_bytes());
-        REQUIRE(plan.shared_bytes >= 8 * plan.partial_doubles());
+        REQUIRE(plan.shared_bytes >= plan.rings_bytes());
         REQUIRE(plan.shared_bytes + 4096 <= limits.shared_bytes);
       }
     }
@@ -63,13 +82,32 @@ TEST_CASE("Narrow rows share a warp, and wide ones leave several teams to a CTA"
 TEST_CASE("Right-hand sides go four, two or one a launch, as the registers allow") {
   const ElementType type = ElementType::kFloat32;
   CHECK(plan_of(1024, 1, type).rhs == 1);
-  CHECK(plan_of(1024, 2, type).rhs == 2);
+  CHECK(plan_of(256, 2, type).rhs == 2);
+  CHECK(plan_of(2048, 2, type).rhs == 2);
   CHECK(plan_of(1024, 3, type).rhs == 4);
   CHECK(plan_of(1024, 9, type).rhs == 4);
   CHECK(plan_of(2048, 4, type).rhs == 4);
   CHECK(plan_of(2049, 4, type).rhs == 2);
   CHECK(plan_of(3072, 4, type).rhs == 2);
   CHECK(plan_of(3073, 4, type).rhs == 1);
+}
+
+TEST_CASE("Tensor cores serve several right-hand sides where they are faster") {
+  const ElementType type = ElementType::kFloat32;
+  for (const std::int64_t n : {1, 256, 1024}) {
+    CHECK_FALSE(plan_of(n, 1, type).tensor);
+    CHECK(plan_of(n, 3, type).tensor);
+    CHECK(plan_of(n, 4, type).tensor);
+    CHECK_FALSE(plan_of(n, 4, ElementType::kFloat64).tensor);
+    CHECK(plan_of(n, 4, ElementType::kFloat16).tensor);
+  }
+  CHECK_FALSE(plan_of(1025, 4, type).tensor);
+  CHECK_FALSE(plan_of(256, 2, type).tensor);
+  CHECK(plan_of(257, 2, type).tensor);
+  CHECK(plan_of(257, 2, type).rhs == 4);
+  CHECK(plan_of(128, 4, type).groups == 2);
+  CHECK(plan_of(129, 4, type).groups == 4);
+  CHECK(plan_of(1024, 4, type).team_warps == 8);
 }
 
 TEST_CASE("What bulk copies cannot bring goes to the simple kernel") {

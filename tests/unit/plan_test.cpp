@@ -176,7 +176,7 @@ TEST_CASE("A plan that does not fit names every part, the limit and the remedies
   PlanLimits limits;
   limits.scratch_bytes = [](std::int64_t rows) { return 4 * rows + 96; };
   limits.chunk_rows = 1000;
-  limits.chunk_buffers = 2;
+  limits.chunk_row_bytes = 2 * shape.row_bytes();
   const Plan free_plan = make_plan(shape, spec, 2, limits);  // memory 0: not known, not limited
   CHECK(free_plan.chunk_bytes == 2 * 1000 * (50 * 8 + 2 * 8));
   CHECK(free_plan.sketch_bytes == 128 * 52 * 4);
@@ -199,6 +199,7 @@ TEST_CASE("Chunks are whole batches, shrink to the memory there is and never exc
   const ProblemShape shape{10'000'000, 64, 1, ElementType::kFloat32};
   const SketchSpec spec = make_sketch_spec(shape, {});
   PlanLimits limits;
+  limits.chunk_row_bytes = shape.row_bytes();
   const Plan plan = make_plan(shape, spec, 4, limits);
   CHECK(plan.chunk_rows > 20 * spec.batch_rows);
   CHECK(plan.chunk_rows % spec.batch_rows == 0);
@@ -239,7 +240,9 @@ TEST_CASE("Where the backend can keep rows they stay exactly when the slab fits 
   const ProblemShape shape{1'000'000, 100, 1, ElementType::kFloat32};
   const SketchSpec spec = make_sketch_spec(shape, {});
   PlanLimits limits;
-  limits.device_row_bytes = 104 * 4;
+  limits.kept_row_bytes = 104 * 4;
+  limits.kept_chunk_row_bytes = shape.row_bytes();
+  limits.chunk_row_bytes = 2 * shape.row_bytes();
   limits.memory_bytes = std::int64_t{1} << 40;
   const Plan resident = make_plan(shape, spec, 2, limits);
   CHECK(resident.residency == Residency::kDevice);
@@ -269,4 +272,101 @@ TEST_CASE("The plan in words has the ranks with rows, the chunk and the memory")
   CHECK_THAT(text, ContainsSubstring("5 MPI ranks (2 with rows)") && ContainsSubstring("up to 512 rows") &&
                        ContainsSubstring("1 pass"));
   CHECK_THAT(describe(make_plan(shape, spec, 1, {})), ContainsSubstring("1 MPI rank,"));
+}
+
+TEST_CASE("Rows kept in host memory are planned like those on a device, with their own buffers") {
+  const ProblemShape shape{1'000'000, 100, 1, ElementType::kFloat32};
+  const SketchSpec spec = make_sketch_spec(shape, {});
+  PlanLimits limits;
+  limits.chunk_rows = 1000;
+  limits.kept_residency = Residency::kHost;
+  limits.kept_row_bytes = shape.row_bytes();
+  limits.kept_chunk_row_bytes = 0;  // read into their place
+  limits.chunk_row_bytes = shape.row_bytes();
+  const Plan kept = make_plan(shape, spec, 3, limits);  // memory 0: not limited
+  CHECK(kept.residency == Residency::kHost);
+  CHECK(kept.slab_bytes == kept.rank_rows.front().size() * shape.row_bytes());
+  CHECK(kept.chunk_bytes == 0);
+  CHECK_THAT(describe(kept), ContainsSubstring("A kept in memory"));
+  limits.memory_bytes = kept.total_bytes();
+  CHECK(make_plan(shape, spec, 3, limits).residency == Residency::kHost);
+  limits.memory_bytes -= 1;
+  const Plan streamed = make_plan(shape, spec, 3, limits);
+  CHECK(streamed.residency == Residency::kFile);
+  CHECK(streamed.slab_bytes == 0);
+  CHECK(streamed.chunk_bytes == 1000 * shape.row_bytes());
+  CHECK_THAT(describe(streamed), ContainsSubstring("A read from the file"));
+  limits.memory_bytes = 0;
+  limits.kept_row_bytes = 0;  // a job that keeps no rows, however much memory there is
+  CHECK(make_plan(shape, spec, 3, limits).residency == Residency::kFile);
+  limits.kept_row_bytes = shape.row_bytes();
+  limits.kept_chunk_row_bytes = 3 * shape.row_bytes();
+  limits.kept_residency = Residency::kDevice;
+  CHECK(make_plan(shape, spec, 3, limits).chunk_bytes == 3 * 1000 * shape.row_bytes());
+  CHECK(std::string(to_word(Residency::kHost)) == "host");
+  CHECK(std::string(to_word(Residency::kDevice)) == "device");
+  CHECK(std::string(to_word(Residency::kFile)) == "file");
+}
+
+TEST_CASE("A Gram matrix is planned with (n + r)^2 numbers of 8 bytes, whatever d and the sketch's precision") {
+  const ProblemShape shape{100'000, 50, 2, ElementType::kFloat32};
+  for (const double ratio : {2.0, 16.0}) {
+    for (const SketchPrecision precision : {SketchPrecision::kFp16, SketchPrecision::kFp32, SketchPrecision::kFp64}) {
+      SketchOptions options = with_oversample(ratio);
+      options.precision = precision;
+      const Plan plan = make_plan(shape, make_sketch_spec(shape, options), 2, {}, Compression::kGram);
+      CHECK(plan.sketch_bytes == 52 * 52 * 8);
+      CHECK(plan.factor_bytes == 3 * 52 * 52 * 8);
+      CHECK(plan.rank_rows.back().end == shape.m);
+    }
+  }
+  PlanLimits limits;
+  limits.memory_bytes = 52 * 52 * 8;
+  const auto [code, message] =
+      error_of([&] { make_plan(shape, make_sketch_spec(shape, {}), 2, limits, Compression::kGram); });
+  CHECK(code == 7);
+  CHECK_THAT(message, ContainsSubstring("52 x 52"));
+}
+
+TEST_CASE("Rows that are settled stay where they are, whatever a new sketch's batches would want") {
+  const ProblemShape shape{100'000, 50, 1, ElementType::kFloat64};
+  const SketchSpec spec = make_sketch_spec(shape, {});
+  PlanLimits limits;
+  limits.kept_row_bytes = shape.row_bytes();
+  limits.kept_residency = Residency::kHost;
+  limits.rank_rows = {{0, 40'001}, {40'001, 70'002}, {70'002, 100'000}};  // no whole batches
+  const Plan plan = make_plan(shape, spec, 3, limits);
+  REQUIRE(plan.rank_rows.size() == 3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(plan.rank_rows[i].begin == limits.rank_rows[i].begin);
+    CHECK(plan.rank_rows[i].end == limits.rank_rows[i].end);
+  }
+  CHECK(plan.slab_bytes == 40'001 * shape.row_bytes());
+}
+
+TEST_CASE("Check rows come on top of d, in whole granules, and give way where a strip would overflow") {
+  const ProblemShape shape{1'000'000, 100, 1, ElementType::kFloat32};
+  const auto with_checks = [](std::int64_t count, double ratio = 0, std::int64_t rows = 0) {
+    SketchOptions options;
+    options.check_rows = count;
+    options.oversample = ratio;
+    options.sketch_rows = rows;
+    return options;
+  };
+  for (const SketchOptions& options : {with_checks(64), with_checks(1), with_checks(64, 4), with_checks(64, 0, 512)}) {
+    const SketchSpec spec = make_sketch_spec(shape, options);
+    SketchOptions without = options;
+    without.check_rows = 0;
+    const CheckRows held_back = held_back_rows(spec, options);
+    CHECK(held_back.count == 64);  // 16 zeta
+    CHECK(spec.d == make_sketch_spec(shape, without).d + 64);
+    CHECK(held_back_rows(make_sketch_spec(shape, without), without).count == 0);
+  }
+  // 2 n = 2048 is what a strip holds: the check rows are taken from it, unless d was asked for.
+  const ProblemShape wide{1'000'000, 1024, 1, ElementType::kFloat32};
+  CHECK(make_sketch_spec(wide, with_checks(64)).d == 2048);
+  CHECK(make_sketch_spec(wide, with_checks(64, 2)).d == 2112);
+  // What is solved by must exceed n, without the check rows.
+  CHECK(spec_error(shape, with_checks(64, 0, 104)).first == 0);
+  CHECK(spec_error(shape, with_checks(64, 0, 100)).first == 2);
 }

@@ -10,6 +10,7 @@
 
 #include "src/error.h"
 #include "src/reduced_solver.h"
+#include "src/sketch_factor.h"
 #include "tests/support/catch.h"
 
 using namespace tallsketch;
@@ -90,6 +91,17 @@ Truth truth_of(const Sketch& s, double scale) {
   return truth;
 }
 
+/// ||scale s (b - A x)||, (r), without harmful overflow.
+std::vector<double> sketched_residual(const Sketch& s, double scale, const std::vector<double>& x) {
+  const std::vector<double> residual = residual_of_sketch(s.data, s.d, s.n, s.r, scale, x);
+  std::vector<double> norms(static_cast<std::size_t>(s.r), 0.0);
+  for (std::size_t i = 0; i < residual.size(); ++i) {
+    double& norm = norms[i % norms.size()];
+    norm = std::hypot(norm, residual[i]);
+  }
+  return norms;
+}
+
 /// x, residuals and condition within the perturbation bound of an FP32 Householder QR: a relative error of
 /// eps = 4 sqrt(d) u in the scaled data (Higham, th. 19.4, in practice), through Wedin's theorem for least squares
 /// (Higham, th. 20.1): eps kappa (2 + (kappa + 1) rho / (||As|| ||y||)).
@@ -104,7 +116,7 @@ void check_against_truth(const Sketch& s, double scale) {
   REQUIRE(solution.rank == s.n);
   REQUIRE(solution.dependent.empty());
   REQUIRE(solution.x.size() == static_cast<std::size_t>(s.n * s.r));
-  REQUIRE(solution.sketched_residual.size() == static_cast<std::size_t>(s.r));
+  const std::vector<double> residuals = sketched_residual(s, scale, solution.x);
   for (std::int64_t k = 0; k < s.r; ++k) {
     double error = 0, b_norm = 0;
     for (std::int64_t j = 0; j < s.n; ++j) {
@@ -117,12 +129,13 @@ void check_against_truth(const Sketch& s, double scale) {
     CAPTURE(k, std::sqrt(error) / y_norm);
     CHECK(std::sqrt(error) <= eps * kappa * (2 * y_norm + (kappa + 1) * rho / largest));
     // The residual norm moves by the data error times ||b|| + ||As|| ||y||.
-    CHECK(std::fabs(solution.sketched_residual[static_cast<std::size_t>(k)] - rho) <=
+    CHECK(std::fabs(residuals[static_cast<std::size_t>(k)] - rho) <=
           eps * (b_norm + largest * y_norm * std::sqrt(double(s.n))));
   }
-  // Estimated from inside the spectrum by 24 steps: never above by more than the rounding, a few per cent below.
+  // Estimated from inside the spectrum, until a step changes it by 2 %: never above by more than the rounding, and with
+  // singular values as close as those of random matrices some ten per cent below.
   CHECK(solution.condition <= kappa * (1 + 2 * eps * kappa));
-  CHECK(solution.condition >= 0.9 * kappa * (1 - 2 * eps * kappa));
+  CHECK(solution.condition >= 0.8 * kappa * (1 - 2 * eps * kappa));
 }
 
 /// R^T R of a factor against As^T As, column by column relative to the columns' norms.
@@ -221,10 +234,11 @@ TEST_CASE("Power-of-two column scales change x by exactly those powers") {
           std::ldexp(a.x[static_cast<std::size_t>(j)], static_cast<int>(-40 - (3 * j - 30))));
   }
   CHECK(b.condition == a.condition);
-  CHECK(b.sketched_residual[0] == std::ldexp(a.sketched_residual[0], -40));
+  CHECK(sketched_residual(scaled, 0.5, b.x)[0] == std::ldexp(sketched_residual(s, 0.5, a.x)[0], -40));
+  CHECK(a.spread > 0);
 }
 
-TEST_CASE("Conditions up to 1e4 are solved within the bound and estimated within a tenth") {
+TEST_CASE("Conditions up to 1e4 are solved within the bound and estimated within a fifth") {
   INFO("seed " << kSeed);
   for (const double kappa : {1e1, 1e2, 1e3}) {
     // Columns q_0 + g_j / kappa: after scaling still ill-conditioned, by about kappa.
@@ -321,14 +335,13 @@ TEST_CASE(
   CHECK(solve_reduced(qr_of_sketch(sketch, d, n, 1, 0.5), d).dependent == std::vector<std::int64_t>{4});
 }
 
-TEST_CASE("Exponents far beyond those of one column leave x, residual and spread finite where they can be") {
+TEST_CASE("Exponents far beyond those of one column leave x and spread finite where they can be") {
   const Sketch s = random_sketch(64, 5, 1);
   TriangularFactor factor = qr_of_sketch(s.data, s.d, s.n, 1, 0.5);
   const ReducedSolution plain = solve_reduced(factor, s.d);
   for (int& exponent : factor.exponent) exponent += 900;  // all columns, of b too: x stays
   const ReducedSolution scaled = solve_reduced(factor, s.d);
   CHECK(scaled.x == plain.x);
-  CHECK(scaled.sketched_residual[0] == std::ldexp(plain.sketched_residual[0], -900));
   CHECK(scaled.spread == std::ldexp(plain.spread, 900));
 }
 
@@ -339,8 +352,9 @@ TEST_CASE("b = 0 gives x = 0 and no residual; b in the range of A gives its coef
     s.at(i, 8) = 2 * s.at(i, 3);
   }
   const ReducedSolution solution = solve_reduced(qr_of_sketch(s.data, s.d, 7, 2, 0.5), s.d);
-  CHECK(solution.sketched_residual[0] == 0);
-  CHECK(solution.sketched_residual[1] < 1e-5);
+  const std::vector<double> residuals = sketched_residual(s, 0.5, solution.x);
+  CHECK(residuals[0] == 0);
+  CHECK(residuals[1] < 1e-5);
   for (std::size_t j = 0; j < 7; ++j) {
     CHECK(solution.x[2 * j] == 0);
     CHECK(solution.x[2 * j + 1] == Approx(j == 3 ? 2.0 : 0.0).margin(1e-5));

@@ -1,6 +1,7 @@
 // The strip engine's planner: what it serves, that its tiles cover rows once, that its slots hold every entry, that its
 // grid fits the device. Pure, so it runs without one.
 #include <set>
+#include <tuple>
 
 #include "kernels/sketch_rule.h"
 #include "kernels/strip_plan.h"
@@ -51,6 +52,27 @@ TEST_CASE("The planner leaves to scatter what the engine cannot do") {
   CHECK_FALSE(make_strip_plan(spec_of(kMaxStripRows + 4, 4), 10, limits).served);
   CHECK_FALSE(make_strip_plan(spec_of(17 * 16, 17), 10, limits).served);
   CHECK_FALSE(make_strip_plan(spec_of(2049, 1), 10, limits).served);  // an odd d does not split over two CTAs
+}
+
+TEST_CASE("Launches share out the blocks of a SparseStack beyond what registers hold, and of nothing else") {
+  for (const auto& [d, zeta, launches] : {std::tuple<std::int64_t, int, int>{8192, 4, 1},
+                                          {8208, 4, 2},
+                                          {16384, 4, 2},
+                                          {16384, 2, 2},
+                                          {16400, 4, 4},
+                                          {32768, 8, 4},
+                                          {65536, 8, 4},
+                                          {12288, 3, 1}}) {
+    CAPTURE(d, zeta);
+    const SketchSpec whole = spec_of(d, zeta), share = launch_share(whole);
+    CHECK(share.d * launches == d);
+    CHECK(share.zeta * launches == zeta);
+    CHECK(share.batch_rows == whole.batch_rows);
+    CHECK(make_strip_plan(share, 1000, {}).served == (share.d <= kMaxStripRows));
+  }
+  SketchSpec independent = spec_of(16384, 4);
+  independent.hash = SketchHash::kIndependent;
+  CHECK(launch_share(independent).d == 16384);
 }
 
 TEST_CASE("Tiles of a slab hold its first and last row and nothing beyond their neighbours") {

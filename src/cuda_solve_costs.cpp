@@ -1,0 +1,82 @@
+#include "src/cuda_solve_costs.h"
+
+#include <algorithm>
+
+#include "kernels/normal_product_plan.h"
+#include "kernels/strip_engine.h"
+#include "src/cuda_handles.h"
+#include "src/cuda_strip.h"
+
+namespace tallsketch {
+
+namespace {
+
+// An H200. "Floors" are read-only passes over A.
+constexpr double kReadBytes = 4.55e12;     // a second, where the device does not tell its memory's clock
+constexpr double kReadShare = 0.925;       // of the bandwidth on paper
+constexpr double kHostBytes = 40e9;        // over PCIe, from pinned memory
+constexpr double kFileBytes = 2e9;         // through HDF5, from the page cache
+constexpr double kPassSeconds = 60e-6;     // launches and copies of a refinement pass
+constexpr double kSolveSeconds = 0.15e-3;  // rank 0 between passes, at 1024 columns: triangular solves
+constexpr double kSimplePass = 4;          // floors of a pass where the fused kernel does not serve
+constexpr double kConversion = 1.5;        // floors: float64 rows become FP32 for the sketch: read, written, read
+constexpr double kUnstagedRead = 1.6;      // floors for every nonzero of a row of S, by scatter
+constexpr double kGramFlops = 60e12;       // FP64, of wide matrices
+constexpr double kGramHalf = 150;          // columns at which half of that is reached
+constexpr double kFactorFlops = 3.2e13;    // FP64 Gram matrix of the sketch
+
+/// Bytes a second that a kernel reads.
+double read_rate() {
+  int device = 0, clock = 0, width = 0;  // kHz, bits
+  check(cudaGetDevice(&device));
+  check(cudaDeviceGetAttribute(&clock, cudaDevAttrMemoryClockRate, device));
+  check(cudaDeviceGetAttribute(&width, cudaDevAttrGlobalMemoryBusWidth, device));
+  if (clock <= 0 || width <= 0) return kReadBytes;
+  return kReadShare * 2 * 1e3 * clock * (width / 8.0);
+}
+
+/// Floors of a refinement pass.
+double pass_floors(const ProblemShape& shape) {
+  bool bulk_copies = false;
+  check(cuda::strip_engine_available(&bulk_copies));
+  const std::int64_t pitch = cuda::device_pitch(shape.n, shape.a_type);
+  const cuda::NormalProductPlan plan =
+      cuda::make_normal_product_plan(shape.n, pitch, shape.r, shape.a_type, limits_of_current_device(), bulk_copies);
+  const double launches = static_cast<double>((shape.r + plan.rhs - 1) / plan.rhs);
+  if (!plan.fused) return kSimplePass * launches;
+  const double by_rhs = plan.rhs == 1 ? 1.05 : plan.rhs == 2 ? 1.3 : 1.6;
+  return launches * (element_size(shape.a_type) == 2 ? std::max(1.8, by_rhs) : by_rhs);
+}
+
+/// Floors of FP32 rows for a sketch, reading included.
+double sketch_floors(std::int64_t d, std::int64_t n) {
+  SketchSpec spec;
+  spec.d = d / spec.zeta * spec.zeta;
+  if (!StripSketcher::serves(spec, n)) return kUnstagedRead * spec.zeta;
+  return d <= 2048 ? 1.06 : d <= 4096 ? 1.45 : 2.5;
+}
+
+/// Seconds of Cholesky from the sketch to R on the host, d = 0: from a Gram matrix.
+double cholesky_seconds(double d, double n) { return 2 * d * n * n / kFactorFlops + 0.7e-6 * n + n * n * n / 3 / 2e13; }
+
+}  // namespace
+
+SolveCosts cuda_solve_costs(const ProblemShape& shape, std::int64_t rows, bool kept) {
+  const auto n = static_cast<double>(shape.n), r = static_cast<double>(shape.r), m = static_cast<double>(rows);
+  const double bytes = m * static_cast<double>(shape.a_row_bytes());
+  const double rate = read_rate(), read = bytes / rate, float_read = 4 * m * n / rate;
+  SolveCosts costs;
+  costs.pass = read * pass_floors(shape) + kPassSeconds + r * kSolveSeconds * (n / 1024) * (n / 1024);
+  if (!kept) costs.pass += std::max(bytes / kHostBytes, bytes / kFileBytes);
+  // dsyrk takes over as it gets better than dgemm, up to half its time.
+  const double flops = 2 * m * n * n / std::clamp(n / 1024, 1.0, 2.0);
+  costs.gram = flops * (1 + kGramHalf / n) / kGramFlops + read * pass_floors(shape) + cholesky_seconds(0, n);
+  const bool converts = shape.a_type == ElementType::kFloat64;
+  costs.sketch = [=, columns = shape.n](std::int64_t d) {
+    return float_read * sketch_floors(d, columns) + (converts ? kConversion * read : 0) +
+           cholesky_seconds(static_cast<double>(d), n);
+  };
+  return costs;
+}
+
+}  // namespace tallsketch

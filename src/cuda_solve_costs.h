@@ -1,0 +1,16 @@
+// The CUDA backend's figures for the cost model: bandwidth of the device, and what each step takes beside one read of A, as
+// measured on an H200 (docs/performance.md). Called by cuda_backend.
+#pragma once
+
+#include <cstdint>
+
+#include "src/cost_model.h"
+#include "src/problem_shape.h"
+
+namespace tallsketch {
+
+/// Of the current device.
+/// rows  of this rank; kept: in its memory, otherwise read from the file for every pass
+SolveCosts cuda_solve_costs(const ProblemShape& shape, std::int64_t rows, bool kept);
+
+}  // namespace tallsketch
