@@ -12,6 +12,7 @@
 #include "kernels/sketch_cuda.h"
 #include "src/communicator.h"
 #include "src/cuda_device.h"
+#include "src/cuda_direct_qr.h"
 #include "src/cuda_gram.h"
 #include "src/cuda_half_reduce.h"
 #include "src/cuda_handles.h"

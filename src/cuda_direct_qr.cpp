@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/gram_cuda.h"
+#include "kernels/sketch_cuda.h"
 #include "src/error.h"
 #include "src/host_timing.h"
 #include "src/upper_triangle.h"
@@ -20,8 +20,8 @@ DeviceBuffer<double> columns_of(const SlabView& a, const SlabView& b, cublasHand
   constexpr double kOne = 1, kZero = 0;
   for (std::int64_t done = 0; done < m; done += kChunkRows) {
     const std::int64_t rows = std::min(kChunkRows, m - done);
-    check(cuda::convert_to_double(rows_of(a, done, rows), rows_of(b, done, rows), chunk.data(), cols, cols,
-                                  stream.get()));
+    check(cuda::convert_to_double(rows_of(a, done, rows), {}, chunk.data(), a.cols, cols, stream.get()));
+    check(cuda::convert_to_double(rows_of(b, done, rows), {}, chunk.data() + a.cols, b.cols, cols, stream.get()));
     const int height = static_cast<int>(rows), width = checked_int(cols, "n + r"), leading = checked_int(m, "m");
     check(cublasDgeam(blas, CUBLAS_OP_T, CUBLAS_OP_N, height, width, &kOne, chunk.data(), width, &kZero,
                       columns.data() + done, leading, columns.data() + done, leading));
@@ -44,8 +44,8 @@ std::vector<double> direct_qr_on_device(const SlabView& a, const SlabView& b, cu
   check(cusolverDnCreateParams(&raw_params));
   const LibraryHandle<cusolverDnParams_t> params(raw_params);
   std::size_t device_bytes = 0, host_bytes = 0;
-  check(cusolverDnXgeqrf_bufferSize(solver.get(), params.get(), m, cols, CUDA_R_64F, q.data(), m, CUDA_R_64F, tau.data(),
-                                    CUDA_R_64F, &device_bytes, &host_bytes));
+  check(cusolverDnXgeqrf_bufferSize(solver.get(), params.get(), m, cols, CUDA_R_64F, q.data(), m, CUDA_R_64F,
+                                    tau.data(), CUDA_R_64F, &device_bytes, &host_bytes));
   const DeviceBuffer<std::byte> work(static_cast<std::int64_t>(device_bytes));
   std::vector<std::byte> host_work(host_bytes);
   const DeviceBuffer<int> info(1);
