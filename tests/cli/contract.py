@@ -39,7 +39,7 @@ HELP = {
               *SKETCH_OPTIONS, *RUN_OPTIONS],
     "generate": ["--rows", "--cols", "--kind", "--cond", "--rank", "--noise", "--seed", "--dtype", "--shards",
                  *RUN_OPTIONS],
-    "inspect": ["--a", "--b", "--ranks", "--backend", "--memory", *SKETCH_OPTIONS, *RUN_OPTIONS],
+    "inspect": ["--a", "--b", "--ranks", "--method", "--backend", "--memory", *SKETCH_OPTIONS, *RUN_OPTIONS],
     "study geometry": ["--rows", "--cols", "--coherence", "--head", "--data-seed", "--oversample", "--sketch", "--hash", "--zeta",
                        "--kappa", "--block-nnz", "--block-rows", "--input-blocks", "--precision", "--scaling", "--seed",
                        "--seeds", "--output", "--backend", *RUN_OPTIONS],
@@ -449,10 +449,15 @@ def check_generate(checks, folder):
 def check_inspect_and_bench(checks, folder):
     """inspect tells shapes, types, layout and plan; bench sketch prints one strict JSON line a run."""
     for ranks in (1, 3):
-        done = run(["inspect", "p.h5", "--ranks", 8], ranks=ranks, cwd=folder)
-        checks.check(f"inspect, {ranks} ranks: exit 0, plain", done.code == 0 and plain_lines(done.out), done)
-        for word in ("p.h5", "/A 3000 x 9", "float32", "contiguous", "/b 3000 x 1", "d = 64", "8 MPI ranks", "memory of a rank"):
-            checks.check(f"inspect, {ranks} ranks: has '{word}' once", done.out.count(word) == 1, done)
+        # What solve would use: of a sketch its rows, two for a column and 64 that check x; or the Gram matrix.
+        for options, words in (([], ["preconditioner: FP64 Gram matrix", "then refinement passes"]),
+                               (ONE_PASS, ["d = 128"]), (["--sketch-rows", 64], ["d = 64", "then refinement passes"])):
+            name = f"inspect {' '.join(map(str, options))}, {ranks} ranks"
+            done = run(["inspect", "p.h5", "--ranks", 8, *options], ranks=ranks, cwd=folder)
+            checks.check(f"{name}: exit 0, plain", done.code == 0 and plain_lines(done.out), done)
+            for word in ("p.h5", "/A 3000 x 9", "float32", "contiguous", "/b 3000 x 1", "8 MPI ranks", "memory of a rank",
+                         *words):
+                checks.check(f"{name}: has '{word}' once", done.out.count(word) == 1, done)
     checks.check("inspect leaves no file", "p.x.h5.tmp" not in os.listdir(folder))
     done = run(["bench", "sketch", "--backend", "host", "--cols", "8,33", "--bytes", "1M", "--repeats", 1, "--zeta", "1,4",
                 "--hash", "permuted,independent"], cwd=folder)
