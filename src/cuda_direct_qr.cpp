@@ -58,7 +58,7 @@ std::vector<double> direct_qr_on_device(const SlabView& a, const SlabView& b, cu
                             cudaMemcpyDeviceToHost, stream.get()));
     stream.synchronize();
     const UpperTriangle triangle(n, upper.data(), cols);
-    require(triangle.invertible(), ErrorKind::kRankDeficient, "QR of all of A has a zero on the diagonal of R");
+    require(invertible(triangle), ErrorKind::kRankDeficient, "QR of all of A has a zero on the diagonal of R");
     for (std::int64_t k = 0; k < r; ++k) {
       const auto column = upper.begin() + (n + k) * cols;
       std::vector<double> solution(column, column + n);

@@ -97,35 +97,35 @@ void require_done(lapack_int info, const char* routine) {
 
 }  // namespace
 
-TrianglePreconditioner::TrianglePreconditioner(UpperTriangle upper)
-    : upper_(std::move(upper)), frobenius_(upper_.frobenius_norm()) {
-  require(upper_.invertible(), ErrorKind::kInternal, "refinement needs an invertible factor of the sketch");
+TrianglePreconditioner::TrianglePreconditioner(std::shared_ptr<const Triangle> triangle)
+    : triangle_(std::move(triangle)), column_norms_(triangle_->column_norms()), frobenius_(norm_of(column_norms_)) {
+  require(invertible(*triangle_), ErrorKind::kInternal, "refinement needs an invertible factor of the sketch");
 }
 
 Preconditioner::Vector TrianglePreconditioner::apply(const Vector& z) const {
   Vector y = z;
-  upper_.solve(y);
+  triangle_->solve(y);
   return y;
 }
 
 Preconditioner::Vector TrianglePreconditioner::apply_transposed(const Vector& g) const {
   Vector s = g;
-  upper_.solve_transposed(s);
+  triangle_->solve_transposed(s);
   return s;
 }
 
-Preconditioner::Vector TrianglePreconditioner::row_norms() const { return upper_.inverse_row_norms(); }
+Preconditioner::Vector TrianglePreconditioner::row_norms() const { return triangle_->on_host().inverse_row_norms(); }
 
 double TrianglePreconditioner::damped_norm(const Vector& g, double omega) const {
   Vector v = g;
   // A shift below the rounding of R changes nothing.
   if (!(omega > std::numeric_limits<double>::epsilon() * frobenius_)) {
-    upper_.solve_transposed(v);
+    triangle_->solve_transposed(v);
     return norm_of(v);
   }
   const double shift = half_octave_below(omega);
   if (!shifted_ || shift != shift_) {
-    shifted_ = upper_.shifted(shift);
+    shifted_ = triangle_->on_host().shifted(shift);
     shift_ = shift;
   }
   shifted_->solve_transposed(v);
@@ -134,7 +134,7 @@ double TrianglePreconditioner::damped_norm(const Vector& g, double omega) const 
 
 SpectralPreconditioner::SpectralPreconditioner(const UpperTriangle& upper, double cutoff,
                                                const std::vector<int>& exponent)
-    : n_(upper.size()), frobenius_(upper.frobenius_norm()) {
+    : n_(upper.size()), frobenius_(tallsketch::frobenius_norm(upper)) {
   const auto n = static_cast<lapack_int>(n_);
   const auto squared = static_cast<std::size_t>(n_ * n_);
   Vector r(squared, 0.0);

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "src/upper_triangle.h"
@@ -37,24 +39,27 @@ class Preconditioner {
 class TrianglePreconditioner final : public Preconditioner {
  public:
   /// Errors  kInternal for a triangle that is not invertible
-  explicit TrianglePreconditioner(UpperTriangle upper);
+  explicit TrianglePreconditioner(std::shared_ptr<const Triangle> triangle);
+  explicit TrianglePreconditioner(UpperTriangle upper)
+      : TrianglePreconditioner(std::make_shared<UpperTriangle>(std::move(upper))) {}
 
-  const UpperTriangle& upper() const { return upper_; }
-  std::int64_t size() const override { return upper_.size(); }
-  std::int64_t rank() const override { return upper_.size(); }
+  const Triangle& triangle() const { return *triangle_; }
+  std::int64_t size() const override { return triangle_->size(); }
+  std::int64_t rank() const override { return triangle_->size(); }
   /// Cost  n^2 operations each: a triangular solve
   Vector apply(const Vector& z) const override;
   Vector apply_transposed(const Vector& g) const override;
   /// Cost  n^3 / 3 operations: R is inverted
   Vector row_norms() const override;
   double frobenius_norm() const override { return frobenius_; }
-  double column_norm(std::int64_t j) const override { return upper_.column_norm(j); }
+  double column_norm(std::int64_t j) const override { return column_norms_[static_cast<std::size_t>(j)]; }
   /// omega is rounded down to half an octave, so that few triangles are needed: the norm grows by sqrt(2) at most.
   /// Cost  n^2 operations; 2 n^3 / 3 when omega has moved since the last call
   double damped_norm(const Vector& g, double omega) const override;
 
  private:
-  UpperTriangle upper_;
+  std::shared_ptr<const Triangle> triangle_;
+  Vector column_norms_;
   double frobenius_;
   mutable double shift_ = 0;  // of shifted_
   mutable std::optional<UpperTriangle> shifted_;

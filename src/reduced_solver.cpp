@@ -11,37 +11,6 @@ namespace tallsketch {
 
 namespace {
 
-double normalise(std::vector<double>& v) {
-  double sum = 0;
-  for (const double value : v) sum += value * value;
-  const double norm = std::sqrt(sum);
-  for (double& value : v) value /= norm;
-  return norm;
-}
-
-/// Largest and smallest singular value of R by power and inverse iteration on R^T R, until both have settled. Both come
-/// out from inside the spectrum, within some tens of per cent, which is what a condition estimate is for.
-double condition_estimate(const UpperTriangle& upper) {
-  constexpr int kSteps = 24;
-  constexpr double kSettled = 0.02;  // change of a step
-  std::vector<double> v(static_cast<std::size_t>(upper.size())), w(v.size());
-  for (std::size_t i = 0; i < v.size(); ++i) v[i] = w[i] = 1.0 + 0.5 * std::cos(static_cast<double>(i * i));
-  normalise(v);
-  normalise(w);
-  double largest = 0, smallest = 0;
-  for (int step = 0; step < kSteps; ++step) {
-    const double before[2] = {largest, smallest};
-    upper.multiply(v);
-    upper.multiply_transposed(v);
-    largest = std::sqrt(normalise(v));
-    upper.solve_transposed(w);
-    upper.solve(w);
-    smallest = 1 / std::sqrt(normalise(w));
-    if (step > 1 && largest - before[0] <= kSettled * largest && before[1] - smallest <= kSettled * smallest) break;
-  }
-  return largest / smallest;
-}
-
 /// ||D N||_F / sqrt(n), with D the column scales: a vector spread evenly over the range of S A moves x by so much for
 /// each unit of length. Estimated from ||N^T D v|| for random signs v (Hutchinson), some ten per cent off.
 double coefficient_spread(const Preconditioner& preconditioner, const TriangularFactor& factor) {
@@ -61,17 +30,18 @@ double coefficient_spread(const Preconditioner& preconditioner, const Triangular
   return std::ldexp(std::sqrt(squares / kProbes / static_cast<double>(n)), top);
 }
 
-std::vector<std::int64_t> dependent_on_earlier(const UpperTriangle& upper, double cutoff) {
+std::vector<std::int64_t> dependent_on_earlier(const Triangle& r11, double cutoff) {
+  const std::vector<double> diagonal = r11.diagonal(), norms = r11.column_norms();
   std::vector<std::int64_t> dependent;
-  for (std::int64_t j = 0; j < upper.size(); ++j) {
-    if (!(std::fabs(upper.at(j, j)) > cutoff * upper.column_norm(j))) dependent.push_back(j);
+  for (std::size_t j = 0; j < norms.size(); ++j) {
+    if (!(std::fabs(diagonal[j]) > cutoff * norms[j])) dependent.push_back(static_cast<std::int64_t>(j));
   }
   return dependent;
 }
 
 /// R12's column k, (n).
 std::vector<double> right_side(const TriangularFactor& factor, std::int64_t k) {
-  const auto begin = factor.upper.begin() + (factor.n + k) * (factor.n + factor.r);
+  const auto begin = factor.right.begin() + k * (factor.n + factor.r);
   return {begin, begin + factor.n};
 }
 
@@ -84,17 +54,17 @@ void unscale(const std::vector<double>& y, std::int64_t k, const TriangularFacto
   }
 }
 
-ReducedSolution solve_by_spectrum(const TriangularFactor& factor, const UpperTriangle& upper, double cutoff) {
+ReducedSolution solve_by_spectrum(const TriangularFactor& factor, double cutoff) {
   ReducedSolution solution;
   solution.by = ReducedMethod::kSpectral;
-  const auto spectral = std::make_shared<SpectralPreconditioner>(upper, cutoff, factor.exponent);
+  const auto spectral = std::make_shared<SpectralPreconditioner>(factor.r11->on_host(), cutoff, factor.exponent);
   solution.rank = spectral->rank();
   const std::vector<double>& sigma = spectral->singular_values();
   const bool full = solution.rank == factor.n;
   solution.x.resize(static_cast<std::size_t>(factor.n * factor.r));
   solution.condition = full ? sigma.front() / sigma.back() : std::numeric_limits<double>::infinity();
   if (!full) {
-    solution.dependent = dependent_on_earlier(upper, cutoff);
+    solution.dependent = dependent_on_earlier(*factor.r11, cutoff);
     if (static_cast<std::int64_t>(solution.dependent.size()) != factor.n - solution.rank) {
       solution.dependent = spectral->dependent_columns();
     }
@@ -111,18 +81,17 @@ ReducedSolution solve_by_spectrum(const TriangularFactor& factor, const UpperTri
 
 ReducedSolution solve_reduced(const TriangularFactor& factor, std::int64_t rows, ReducedMethod method) {
   const std::int64_t n = factor.n, r = factor.r;
-  const UpperTriangle upper(n, factor.upper.data(), n + r);
   const double cutoff = 2 * std::sqrt(static_cast<double>(rows)) * factor.unit_roundoff;
   ReducedSolution solution;
   solution.condition = std::numeric_limits<double>::infinity();
   if (method == ReducedMethod::kSpectral) {
-    return solve_by_spectrum(factor, upper, cutoff);
+    return solve_by_spectrum(factor, cutoff);
   }
-  solution.dependent = dependent_on_earlier(upper, cutoff);
+  solution.dependent = dependent_on_earlier(*factor.r11, cutoff);
   if (solution.dependent.empty()) {
-    solution.condition = condition_estimate(upper);
+    solution.condition = factor.r11->condition_estimate();
     if (!(solution.condition < 1 / cutoff)) {
-      solution.dependent = SpectralPreconditioner(upper, cutoff, factor.exponent).dependent_columns();
+      solution.dependent = SpectralPreconditioner(factor.r11->on_host(), cutoff, factor.exponent).dependent_columns();
     }
   }
   solution.rank = n - static_cast<std::int64_t>(solution.dependent.size());
@@ -131,7 +100,7 @@ ReducedSolution solve_reduced(const TriangularFactor& factor, std::int64_t rows,
     return solution;
   }
   solution.x.resize(static_cast<std::size_t>(n * r));
-  const auto triangle = std::make_shared<TrianglePreconditioner>(upper);
+  const auto triangle = std::make_shared<TrianglePreconditioner>(factor.r11);
   for (std::int64_t k = 0; k < r; ++k) unscale(triangle->apply(right_side(factor, k)), k, factor, solution.x);
   solution.spread = coefficient_spread(*triangle, factor);
   solution.preconditioner = triangle;

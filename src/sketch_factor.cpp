@@ -21,16 +21,6 @@ lapack_int geqrf(lapack_int rows, lapack_int cols, double* a, double* tau) {
 
 }  // namespace
 
-std::vector<int> column_exponents(const std::vector<double>& column_max) {
-  std::vector<int> exponents;
-  for (const double largest : column_max) {
-    int exponent = 0;
-    if (largest > 0) std::frexp(largest, &exponent);
-    exponents.push_back(-exponent);
-  }
-  return exponents;
-}
-
 template <class T>
 std::vector<double> column_maxima(const std::vector<T>& matrix, std::int64_t d, std::int64_t cols) {
   std::vector<double> column_max(static_cast<std::size_t>(cols), 0.0);
@@ -49,7 +39,7 @@ TriangularFactor qr_of_sketch(const std::vector<T>& sketch, std::int64_t d, std:
                               double scale, const CheckRows& unused) {
   const std::int64_t cols = n + r;
   TriangularFactor factor{
-      n, r, kUnitRoundoffOf<T>, FactorMethod::kQr, {}, column_exponents(column_maxima(sketch, d, cols))};
+      n, r, kUnitRoundoffOf<T>, FactorMethod::kQr, column_exponents(column_maxima(sketch, d, cols)), nullptr, {}};
 
   // Column-major copy in blocks that stay in cache; the power of two is exact, 1 / sqrt(zeta) is one rounding.
   std::vector<T> q(static_cast<std::size_t>(d * cols));
@@ -67,11 +57,11 @@ TriangularFactor qr_of_sketch(const std::vector<T>& sketch, std::int64_t d, std:
   const lapack_int info = geqrf(checked_int(d, "d"), checked_int(cols, "n + r"), q.data(), tau.data());
   require(info != LAPACK_WORK_MEMORY_ERROR, ErrorKind::kMemory, "LAPACK could not allocate its QR workspace");
   require(info == 0, ErrorKind::kInternal, fmt::format("LAPACKE_?geqrf returned {}", info));
-  factor.upper.assign(static_cast<std::size_t>(cols * cols), 0.0);
+  std::vector<double> upper(static_cast<std::size_t>(cols * cols), 0.0);
   for (std::int64_t j = 0; j < cols; ++j) {
-    const std::int64_t height = std::min(j + 1, d);
-    std::copy_n(q.begin() + j * d, height, factor.upper.begin() + j * cols);
+    std::copy_n(q.begin() + j * d, std::min(j + 1, d), upper.begin() + j * cols);
   }
+  set_upper(upper, factor);
   return factor;
 }
 
@@ -124,7 +114,7 @@ std::optional<TriangularFactor> cholesky_of_gram(std::vector<double> gram, std::
   for (std::int64_t j = 0; j < cols; ++j) {
     diagonal.push_back(at(j, j) + (j < n ? ridge_square(origin, j) / (origin.scale * origin.scale) : 0));
   }
-  TriangularFactor factor{n, r, origin.unit_roundoff, FactorMethod::kCholesky, {}, gram_exponents(diagonal)};
+  TriangularFactor factor{n, r, origin.unit_roundoff, FactorMethod::kCholesky, gram_exponents(diagonal), nullptr, {}};
   const std::vector<int>& e = factor.exponent;
   for (std::int64_t j = 0; j < cols; ++j) {
     for (std::int64_t i = 0; i <= j; ++i) {
@@ -147,7 +137,7 @@ std::optional<TriangularFactor> cholesky_of_gram(std::vector<double> gram, std::
     at(k, k) = std::sqrt(std::max(0.0, rest));  // b in the range of A leaves rounding, of either sign
   }
   for (std::int64_t j = 0; j < cols; ++j) std::fill_n(gram.begin() + j * cols + j + 1, cols - j - 1, 0.0);
-  factor.upper = std::move(gram);
+  set_upper(gram, factor);
   return factor;
 }
 
@@ -164,10 +154,12 @@ void add_ridge(double lambda, const std::vector<int>& exponents, TriangularFacto
   const auto rows = static_cast<lapack_int>(n), width = static_cast<lapack_int>(cols);
   const lapack_int block = std::min<lapack_int>(width, 64);
   std::vector<double> reflector_blocks(static_cast<std::size_t>(block * cols));
-  const lapack_int info = LAPACKE_dtpqrt(LAPACK_COL_MAJOR, rows, width, rows, block, factor.upper.data(), width,
-                                         below.data(), rows, reflector_blocks.data(), block);
+  std::vector<double> upper = upper_of(factor);
+  const lapack_int info = LAPACKE_dtpqrt(LAPACK_COL_MAJOR, rows, width, rows, block, upper.data(), width, below.data(),
+                                         rows, reflector_blocks.data(), block);
   require(info != LAPACK_WORK_MEMORY_ERROR, ErrorKind::kMemory, "LAPACK could not allocate the workspace of dtpqrt");
   require(info == 0, ErrorKind::kInternal, fmt::format("LAPACKE_dtpqrt returned {}", info));
+  set_upper(upper, factor);
 }
 
 }  // namespace tallsketch

@@ -1,9 +1,13 @@
-// TriangularFactor: the reduced problem after its QR. Made by reduced_solver and cuda_reduced_solver, solved by solve_reduced.
+// TriangularFactor: the reduced problem after its QR. Made by sketch_factor and
+// cuda_reduced_solver, solved by solve_reduced.
 #pragma once
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <vector>
+
+#include "src/triangle.h"
 
 namespace tallsketch {
 
@@ -16,9 +20,17 @@ struct TriangularFactor {
   std::int64_t n = 0, r = 0;
   double unit_roundoff = 0;  // of what was factored: 2^-24 for an FP32 sketch, 2^-53 for FP64
   FactorMethod method = FactorMethod::kQr;
-  std::vector<double> upper;  // (n + r, n + r) column-major; below the diagonal undefined
-  std::vector<int> exponent;  // column j of S [A | b] was multiplied by 2^exponent[j] before the QR
+  std::vector<int> exponent;            // (n + r): column j of S [A | b] was multiplied by 2^exponent[j] before the QR
+  std::shared_ptr<const Triangle> r11;  // (n, n)
+  std::vector<double> right;            // (n + r, r) column-major: R12 above R22, zeros below its diagonal
 };
+
+/// R as a whole, (n + r, n + r) column-major, zeros below the diagonal.
+std::vector<double> upper_of(const TriangularFactor& factor);
+
+/// Makes R11, R12 and R22 those of a triangle in host memory.
+/// upper  in (n + r, n + r) column-major; below the diagonal anything
+void set_upper(const std::vector<double>& upper, TriangularFactor& factor);
 
 /// Column exponents for the QR, from the largest magnitude of every column of the sketch. exponent[j] brings column j's
 /// maximum into [0.5, 1); 0 for a zero column.

@@ -24,17 +24,16 @@ double UpperTriangle::column_norm(std::int64_t j) const {
   return std::sqrt(squares);
 }
 
-double UpperTriangle::frobenius_norm() const {
-  double squares = 0;
-  for (const double value : values_) squares += value * value;
-  return std::sqrt(squares);
+std::vector<double> UpperTriangle::diagonal() const {
+  std::vector<double> diagonal;
+  for (std::int64_t j = 0; j < n_; ++j) diagonal.push_back(at(j, j));
+  return diagonal;
 }
 
-bool UpperTriangle::invertible() const {
-  for (std::int64_t j = 0; j < n_; ++j) {
-    if (at(j, j) == 0) return false;
-  }
-  return std::all_of(values_.begin(), values_.end(), [](double value) { return std::isfinite(value); });
+std::vector<double> UpperTriangle::column_norms() const {
+  std::vector<double> norms;
+  for (std::int64_t j = 0; j < n_; ++j) norms.push_back(column_norm(j));
+  return norms;
 }
 
 void UpperTriangle::solve_with(char trans, std::vector<double>& v) const {

@@ -48,13 +48,14 @@ std::vector<double> gram_of(const std::vector<T>& sketch, const CheckRows& unuse
 
 /// The largest difference of two triangles' columns, in their norms, rows compared up to their signs.
 double difference(const TriangularFactor& a, const TriangularFactor& b) {
+  const std::vector<double> of_a = upper_of(a), of_b = upper_of(b);
   double worst = 0;
   for (std::int64_t j = 0; j < kN; ++j) {
     double error = 0, norm = 0;
     for (std::int64_t i = 0; i <= j; ++i) {
       const auto at = static_cast<std::size_t>(j * kCols + i);
-      error = std::max(error, std::fabs(std::fabs(a.upper[at]) - std::fabs(b.upper[at])));
-      norm = std::max(norm, std::fabs(b.upper[at]));
+      error = std::max(error, std::fabs(std::fabs(of_a[at]) - std::fabs(of_b[at])));
+      norm = std::max(norm, std::fabs(of_b[at]));
     }
     worst = std::max(worst, error / norm);
   }

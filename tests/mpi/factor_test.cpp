@@ -62,10 +62,11 @@ SketchSpec spec_in(SketchPrecision precision) {
 /// relative to the columns' norms, over n eps.
 double gram_ratio(const TriangularFactor& factor, const DenseMatrix& matrix, double eps) {
   const DenseMatrix scaled = scaled_columns(matrix, factor.exponent), truth = transpose(scaled) * scaled;
+  const std::vector<double> upper = upper_of(factor);
   DenseMatrix r(kWidth, kWidth);
   for (std::int64_t j = 0; j < kWidth; ++j) {
     for (std::int64_t i = 0; i <= std::min(j, kColumns - 1); ++i) {
-      r(i, j) = factor.upper[static_cast<std::size_t>(j * kWidth + i)];
+      r(i, j) = upper[static_cast<std::size_t>(j * kWidth + i)];
     }
   }
   const DenseMatrix found = transpose(r) * r;

@@ -113,7 +113,7 @@ void scale_columns(DenseProblem& problem, const std::vector<int>& exponents) {
 }
 
 const UpperTriangle& upper_of(const SketchedFactor& factor) {
-  return dynamic_cast<const TrianglePreconditioner&>(*factor.preconditioner).upper();
+  return dynamic_cast<const TrianglePreconditioner&>(*factor.preconditioner).triangle().on_host();
 }
 
 DenseSketch sketch_problem(const DenseProblem& problem, std::int64_t d, FactorPrecision precision, double ridge) {

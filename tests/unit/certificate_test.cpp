@@ -48,7 +48,7 @@ double estimate_by_svd(const UpperTriangle& upper, const NormalResidual& of) {
   const auto size = static_cast<lapack_int>(n);
   REQUIRE(LAPACKE_dgesdd(LAPACK_COL_MAJOR, 'S', size, size, matrix.data(), size, values.data(), left.data(), size,
                          right.data(), size) == 0);
-  const double frobenius = upper.frobenius_norm();
+  const double frobenius = frobenius_norm(upper);
   const double scale = std::hypot(of.solution_norm, of.rhs_norm / frobenius), omega = of.residual_norm / scale;
   double squares = 0;
   for (std::int64_t i = 0; i < n; ++i) {
