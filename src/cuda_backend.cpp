@@ -9,9 +9,9 @@
 
 #include <fmt/format.h>
 
-#include "kernels/sketch_cuda.h"
 #include "src/communicator.h"
 #include "src/cuda_device.h"
+#include "src/cuda_direct_qr.h"
 #include "src/cuda_gram.h"
 #include "src/cuda_half_reduce.h"
 #include "src/cuda_handles.h"
@@ -21,6 +21,7 @@
 #include "src/cuda_row_sketcher.h"
 #include "src/cuda_rows.h"
 #include "src/cuda_solve_costs.h"
+#include "src/cuda_timing.h"
 #include "src/error.h"
 #include "src/half_reduce.h"
 #include "src/launch.h"
@@ -75,6 +76,7 @@ class CudaBackend final : public Backend {
   bool keeps_rows() const override { return rows_.are_kept(); }
   void make_up(const MadeUpProblem& problem, std::vector<double>& b_squares) override;
   double read_floor(int repeats) override;
+  std::vector<double> solve_by_qr(double& seconds) override;
   void normal_begin(const std::vector<double>& x, bool with_b) override;
   void normal_add(const ChunkBuffer& chunk) override;
   void normal_add_kept() override { normal_->add(rows_.kept()); }
@@ -339,19 +341,13 @@ void CudaBackend::make_up(const MadeUpProblem& problem, std::vector<double>& b_s
 
 double CudaBackend::read_floor(int repeats) {
   require(keeps_rows(), ErrorKind::kUsage, "only kept rows can be read again, and A does not fit into device memory");
-  const SlabView a = rows_.kept().a;
-  const DeviceBuffer<float> sink(1);
-  std::vector<double> seconds;
-  for (int repeat = 0; repeat <= repeats; ++repeat) {
-    CudaEvent start, end;
-    start.record(stream_);
-    check(cuda::read_pass(static_cast<const float*>(a.data), a.rows * job_.shape.a_row_bytes() / 4, sink.data(),
-                          stream_.get()));
-    end.record(stream_);
-    end.synchronize();
-    if (repeat > 0) seconds.push_back(end.seconds_since(start));  // the first loads the kernel
-  }
-  return median(seconds);
+  return read_floor_of(rows_.kept().a, repeats, stream_);
+}
+
+std::vector<double> CudaBackend::solve_by_qr(double& seconds) {
+  require(keeps_rows(), ErrorKind::kMemory,
+          "the QR of all rows starts from kept ones, and A does not fit into device memory");
+  return direct_qr_on_device(rows_.kept(), solver().blas(), stream_, seconds);
 }
 
 void CudaBackend::normal_begin(const std::vector<double>& x, bool with_b) {
