@@ -10,8 +10,8 @@
 #include "kernels/rounding.h"
 #include "kernels/sketch_cuda.h"
 #include "src/cuda_gram.h"
+#include "src/cuda_triangle.h"
 #include "src/error.h"
-#include "src/large_pages.h"
 
 namespace tallsketch {
 
@@ -49,7 +49,8 @@ TriangularFactor CudaReducedSolver::qr_of_sketch(const SketchView<T>& sketch, st
                                                  double scale, const CheckRows& unused) {
   const std::int64_t d = sketch.rows, cols = n + r;
   TriangularFactor factor{
-      n, r, kUnitRoundoffOf<T>, FactorMethod::kQr, {}, column_exponents(statistics_.look(sketch, stream_).largest)};
+      n,       r, kUnitRoundoffOf<T>, FactorMethod::kQr, column_exponents(statistics_.look(sketch, stream_).largest),
+      nullptr, {}};
   auto* const numbers = room_for<double>(cols, numbers_);
   // The factor has to be a finite double: an FP64 column of subnormal numbers is scaled as far as that goes.
   for (std::size_t j = 0; j < factor.exponent.size(); ++j) {
@@ -72,8 +73,8 @@ TriangularFactor CudaReducedSolver::qr_of_sketch(const SketchView<T>& sketch, st
   host_work_.resize(host_bytes);
   check(cusolverDnXgeqrf(solver_.get(), params_.get(), d, cols, kCudaType<T>, q, d, kCudaType<T>, tau, kCudaType<T>,
                          work, device_bytes, host_work_.data(), host_bytes, info));
-  factor.upper = fetch_upper(q, d, cols, info);
-  require(status() == 0, ErrorKind::kInternal, fmt::format("cusolverDnXgeqrf returned info = {}", status()));
+  const int status = fetch_factor(q, d, info, factor);
+  require(status == 0, ErrorKind::kInternal, fmt::format("cusolverDnXgeqrf returned info = {}", status));
   return factor;
 }
 
@@ -121,7 +122,7 @@ std::optional<TriangularFactor> CudaReducedSolver::factor_scaled(const double* g
   std::vector<double> squares = diagonal_of(gram, cols, pitch);
   const double scale_square = origin.scale * origin.scale;
   for (std::int64_t j = 0; j < n; ++j) squares[static_cast<std::size_t>(j)] += ridge_square(origin, j) / scale_square;
-  TriangularFactor factor{n, r, origin.unit_roundoff, FactorMethod::kCholesky, {}, gram_exponents(squares)};
+  TriangularFactor factor{n, r, origin.unit_roundoff, FactorMethod::kCholesky, gram_exponents(squares), nullptr, {}};
   // What is added to a column's diagonal element, in 8 bytes; its exponent, in 4.
   auto* const info = room_for<int>(4 + 3 * cols, small_);
   auto* const device_added = reinterpret_cast<double*>(info + 4);
@@ -136,17 +137,16 @@ std::optional<TriangularFactor> CudaReducedSolver::factor_scaled(const double* g
                          stream_.get()));
   factor_in_place(triangle, triangle_pitch, n, r, info);
 
-  std::vector<double> upper = fetch_upper(triangle, triangle_pitch, cols, info);
-  require(status() >= 0, ErrorKind::kInternal, fmt::format("cusolverDnXpotrf returned info = {}", status()));
-  if (status() > 0) return std::nullopt;
-  for (std::int64_t k = n; k < cols; ++k) {
-    double* const column = upper.data() + k * cols;
-    double rest = column[k];
+  const int status = fetch_factor(triangle, triangle_pitch, info, factor);
+  require(status >= 0, ErrorKind::kInternal, fmt::format("cusolverDnXpotrf returned info = {}", status));
+  if (status > 0) return std::nullopt;
+  for (std::int64_t k = 0; k < r; ++k) {
+    double* const column = factor.right.data() + k * cols;
+    double rest = column[n + k];
     for (std::int64_t i = 0; i < n; ++i) rest -= column[i] * column[i];
-    std::fill(column + n, column + k, 0.0);
-    column[k] = std::sqrt(std::max(0.0, rest));  // b in the range of A leaves rounding, of either sign
+    std::fill(column + n, column + cols, 0.0);
+    column[n + k] = std::sqrt(std::max(0.0, rest));  // b in the range of A leaves rounding, of either sign
   }
-  factor.upper = std::move(upper);
   return factor;
 }
 
@@ -167,28 +167,35 @@ void CudaReducedSolver::factor_in_place(double* triangle, std::int64_t pitch, st
                     columns, &kOne, triangle, leading, triangle + n * pitch, leading));
 }
 
-/// The upper triangle on the host, zeros below it; `info` goes to status(). Column by column as they arrive: that, and
-/// the host's memory, which may be new, cost as much as the copy itself.
+/// R11 as it lies on the device, R12 and R22 on the host. Returns `info`, which a factorisation has left on the device.
 /// matrix  in column-major device, `pitch` rows
 template <class T>
-std::vector<double> CudaReducedSolver::fetch_upper(const T* matrix, std::int64_t pitch, std::int64_t cols,
-                                                   const int* info) {
-  const std::int64_t panel = divide_up(cols, static_cast<std::int64_t>(fetched_.size()));
-  T* const host = room_for<T>(cols * cols, triangle_);
-  check(cudaMemcpyAsync(room_for<int>(1, status_), info, sizeof *info, cudaMemcpyDeviceToHost, stream_.get()));
-  for (std::int64_t begin = 0; begin < cols; begin += panel) {
-    const std::int64_t end = std::min(cols, begin + panel), height = std::min(end, pitch);
-    check(cudaMemcpy2DAsync(host + begin * cols, static_cast<std::size_t>(cols) * sizeof(T), matrix + begin * pitch,
+int CudaReducedSolver::fetch_factor(const T* matrix, std::int64_t pitch, const int* info, TriangularFactor& factor) {
+  const std::int64_t n = factor.n, r = factor.r, cols = n + r, height = std::min(cols, pitch);
+  T* const right = room_for<T>(cols * r, right_);
+  auto* const status = room_for<int>(1, status_);
+  check(cudaMemcpyAsync(status, info, sizeof *info, cudaMemcpyDeviceToHost, stream_.get()));
+  if (r > 0) {
+    check(cudaMemcpy2DAsync(right, static_cast<std::size_t>(cols) * sizeof(T), matrix + n * pitch,
                             static_cast<std::size_t>(pitch) * sizeof(T), static_cast<std::size_t>(height) * sizeof(T),
-                            static_cast<std::size_t>(end - begin), cudaMemcpyDeviceToHost, stream_.get()));
-    fetched_[static_cast<std::size_t>(begin / panel)].record(stream_);
+                            static_cast<std::size_t>(r), cudaMemcpyDeviceToHost, stream_.get()));
   }
-  std::vector<double> upper = zeros_in_large_pages(cols * cols);
-  for (std::int64_t j = 0; j < cols; ++j) {
-    if (j % panel == 0) fetched_[static_cast<std::size_t>(j / panel)].synchronize();
-    std::copy_n(host + j * cols, std::min(j + 1, pitch), upper.begin() + j * cols);
+  if (!triangle_ || triangle_->n != n || triangle_.use_count() > 1) {
+    triangle_.reset();
+    triangle_ = std::make_shared<TriangleMemory>(n);
   }
-  return upper;
+  factor.r11 = std::make_shared<DeviceTriangle>(matrix, pitch, triangle_, blas_.get(), stream_);  // waits
+  factor.right.assign(static_cast<std::size_t>(cols * r), 0.0);
+  for (std::int64_t k = 0; k < r; ++k) {
+    std::copy_n(right + k * cols, std::min(n + k + 1, height), factor.right.begin() + k * cols);
+  }
+  return *status;
+}
+
+void CudaReducedSolver::warm_up_triangle() {
+  if (!triangle_) return;
+  const DeviceTriangle triangle(triangle_->r.data(), triangle_->n, triangle_, blas_.get(), stream_);
+  static_cast<void>(triangle.condition_estimate());
 }
 
 template TriangularFactor CudaReducedSolver::qr_of_sketch(const SketchView<float>&, std::int64_t, std::int64_t, double,

@@ -2,7 +2,7 @@
 // its FP64 Gram matrix, or from the Gram matrix of A. Held by cuda_backend; used on rank 0 only.
 #pragma once
 
-#include <array>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -10,6 +10,7 @@
 #include "kernels/views.h"
 #include "src/cuda_handles.h"
 #include "src/cuda_sketch_statistics.h"
+#include "src/cuda_triangle.h"
 #include "src/sketch_factor.h"
 #include "src/triangular_factor.h"
 
@@ -22,8 +23,8 @@ class CudaReducedSolver {
 
   cublasHandle_t blas() const { return blas_.get(); }
 
-  /// QR of scale * sketch * 2^exponents, column by column, in FP32 or FP64 as T is float or double; R comes back to the
-  /// host.
+  /// QR of scale * sketch * 2^exponents, column by column, in FP32 or FP64 as T is float or double; R11 stays on
+  /// the device (DeviceTriangle).
   /// sketch  in (d, n + r) row-major device, unscaled, finite; d > n
   /// unused  rows of it that count as zero
   /// Errors  kMemory when cuSOLVER asks for an absurd or unavailable workspace
@@ -46,6 +47,9 @@ class CudaReducedSolver {
   /// gram  in (cols, cols) device FP64
   std::vector<double> column_norms(const double* gram, std::int64_t cols);
 
+  /// Lets cuBLAS load what a triangle asks of it: on the memory of the last one.
+  void warm_up_triangle();
+
   /// Device bytes that are held, but for what the libraries hold themselves.
   std::int64_t held_bytes() const { return matrix_.count() + gram_.count() + small_.count() + work_.count(); }
 
@@ -55,8 +59,7 @@ class CudaReducedSolver {
                                                 std::int64_t triangle_pitch, std::int64_t n, std::int64_t r,
                                                 const GramOrigin& origin);
   template <class T>
-  std::vector<double> fetch_upper(const T* matrix, std::int64_t pitch, std::int64_t cols, const int* info);
-  int status() const { return *static_cast<const int*>(status_.data()); }
+  int fetch_factor(const T* matrix, std::int64_t pitch, const int* info, TriangularFactor& factor);
   void factor_in_place(double* triangle, std::int64_t pitch, std::int64_t n, std::int64_t r, int* info);
 
   const CudaStream& stream_;
@@ -69,8 +72,8 @@ class CudaReducedSolver {
   DeviceBuffer<std::byte> small_;   // a few numbers a column
   DeviceBuffer<std::byte> work_;    // cuSOLVER's
   std::vector<std::byte> host_work_;
-  PinnedBuffer triangle_, numbers_, status_;
-  std::array<CudaEvent, 8> fetched_;  // panels of the triangle
+  PinnedBuffer numbers_, right_, status_;
+  std::shared_ptr<TriangleMemory> triangle_;  // of the last factor; the next one's where nobody has that any more
 };
 
 /// Largest magnitude of every column of a device matrix; NaN is passed over. Waits for the stream. T: float or double.

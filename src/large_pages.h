@@ -1,6 +1,6 @@
 // Large vectors whose memory is new: in pages of 2 MiB where the system gives them. A fault for every 4 KiB costs up to
 // 2 us on a virtual machine: 19 ms for a triangle of 2048 columns, ten times its factorisation on a GPU.
-// Called by cuda_reduced_solver.
+// Called by upper_triangle.
 #pragma once
 
 #include <cstdint>

@@ -26,6 +26,12 @@ std::vector<double> condition_start(std::int64_t n) {
   return v;
 }
 
+bool condition_has_settled(int step, double largest_before, double largest, double smallest_before, double smallest) {
+  constexpr double kSettled = 0.02;  // change of a step
+  return step > 1 && largest - largest_before <= kSettled * largest &&
+         smallest_before - smallest <= kSettled * smallest;
+}
+
 double Triangle::condition_estimate() const {
   Vector v = condition_start(size()), w = v;
   double largest = 0, smallest = 0;
@@ -37,10 +43,7 @@ double Triangle::condition_estimate() const {
     solve_transposed(w);
     solve(w);
     smallest = 1 / std::sqrt(normalise(w));
-    if (step > 1 && largest - before[0] <= kConditionSettled * largest &&
-        before[1] - smallest <= kConditionSettled * smallest) {
-      break;
-    }
+    if (condition_has_settled(step, before[0], largest, before[1], smallest)) break;
   }
   return largest / smallest;
 }

@@ -38,7 +38,7 @@ double frobenius_norm(const Triangle& triangle);
 
 /// Where the iterations of condition_estimate begin, and when they end.
 inline constexpr int kConditionSteps = 24;
-inline constexpr double kConditionSettled = 0.02;  // change of a step
 std::vector<double> condition_start(std::int64_t n);
+bool condition_has_settled(int step, double largest_before, double largest, double smallest_before, double smallest);
 
 }  // namespace tallsketch

@@ -8,11 +8,12 @@
 #include <lapacke.h>
 
 #include "src/error.h"
+#include "src/large_pages.h"
 
 namespace tallsketch {
 
 UpperTriangle::UpperTriangle(std::int64_t n, const double* values, std::int64_t ld)
-    : n_(n), values_(static_cast<std::size_t>(n * n), 0.0) {
+    : n_(n), values_(zeros_in_large_pages(n * n)) {
   assert(ld >= n);
   checked_int(n, "n");
   for (std::int64_t j = 0; j < n; ++j) std::copy_n(values + j * ld, j + 1, values_.begin() + j * n);

@@ -119,7 +119,7 @@ TEST_CASE("Cholesky of the Gram matrix is the R of the QR, and of b the norm tha
   }
   for (std::int64_t j = 0; j < n + r; ++j) {
     for (std::int64_t i = j + 1; i < n + r; ++i) {
-      CHECK(factor->upper[static_cast<std::size_t>(j * (n + r) + i)] == 0);
+      CHECK(upper_of(*factor)[static_cast<std::size_t>(j * (n + r) + i)] == 0);
     }
   }
 }
@@ -175,7 +175,7 @@ TEST_CASE("A ridge is rows below A, in QR and in Cholesky, also for columns that
     const double cond = sigma.front() / sigma.back();
     DenseMatrix c(n, r);
     for (std::int64_t k = 0; k < r; ++k) {
-      for (std::int64_t i = 0; i < n; ++i) c(i, k) = factor->upper[static_cast<std::size_t>((n + k) * (n + r) + i)];
+      for (std::int64_t i = 0; i < n; ++i) c(i, k) = upper_of(*factor)[static_cast<std::size_t>((n + k) * (n + r) + i)];
     }
     const double error = norm(inverse(upper_part(*factor, n)) * c - expected);
     const double size = norm(columns(scaled, n, r)) / sigma.back();
@@ -234,12 +234,12 @@ TEST_CASE("b in the range of A leaves a residual of rounding, never a NaN, and b
     const auto factor = cholesky_of_gram(gram_of(m), n, r, {kDoubleEpsilon / 2, 0.5, 0, {}});
     REQUIRE(factor);
     for (std::int64_t k = n; k < n + r; ++k) {
-      const double rest = factor->upper[static_cast<std::size_t>(k * (n + r) + k)];
+      const double rest = upper_of(*factor)[static_cast<std::size_t>(k * (n + r) + k)];
       CHECK(rest >= 0);
       // A square is known to n eps of the columns' own, which have length 1 at most.
       CHECK(rest * rest < kRatio * n * kDoubleEpsilon);
     }
-    CHECK(factor->upper.back() == 0);
+    CHECK(upper_of(*factor).back() == 0);
   }
 }
 
