@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "kernels/sketch_cuda.h"
 #include "src/communicator.h"
 #include "src/cuda_device.h"
 #include "src/cuda_direct_qr.h"
@@ -22,6 +21,7 @@
 #include "src/cuda_row_sketcher.h"
 #include "src/cuda_rows.h"
 #include "src/cuda_solve_costs.h"
+#include "src/cuda_timing.h"
 #include "src/error.h"
 #include "src/half_reduce.h"
 #include "src/launch.h"
@@ -343,19 +343,7 @@ void CudaBackend::make_up(const MadeUpProblem& problem, std::vector<double>& b_s
 
 double CudaBackend::read_floor(int repeats) {
   require(keeps_rows(), ErrorKind::kUsage, "only kept rows can be read again, and A does not fit into device memory");
-  const SlabView a = rows_.kept().a;
-  const DeviceBuffer<float> sink(1);
-  std::vector<double> seconds;
-  for (int repeat = 0; repeat <= repeats; ++repeat) {
-    CudaEvent start, end;
-    start.record(stream_);
-    check(cuda::read_pass(static_cast<const float*>(a.data), a.rows * job_.shape.a_row_bytes() / 4, sink.data(),
-                          stream_.get()));
-    end.record(stream_);
-    end.synchronize();
-    if (repeat > 0) seconds.push_back(end.seconds_since(start));  // the first loads the kernel
-  }
-  return median(seconds);
+  return read_floor_of(rows_.kept().a, repeats, stream_);
 }
 
 void CudaBackend::normal_begin(const std::vector<double>& x, bool with_b) {

@@ -9,8 +9,8 @@
 
 namespace tallsketch {
 
-/// Fills rows with A = G V diag(sigma) V^T / sqrt(m) and b = A 1 + e, as MadeUpProblem says; the same rows whoever holds
-/// them, up to rounding.
+/// Fills rows with A and b as MadeUpProblem says; the same rows whoever holds them, up to rounding. A float32 A is made in
+/// FP32.
 /// rows       out, device: their range and type are the views'
 /// b_squares  in/out (r): the squares of these rows' b are added
 /// Errors     kUsage for a type of 16 bits

@@ -37,8 +37,12 @@ void DeviceRows::begin(const SketchJob& job) {
   } else {
     passing_ = make_buffers(job.plan.chunk_rows);
   }
-  if (kept_chunk_row_bytes(job.shape) > 0)
-    dense_ = DeviceBuffer<std::byte>(job.plan.chunk_rows * job.shape.a_row_bytes());
+  if (kept_chunk_row_bytes(job.shape) > 0) dense_room();
+}
+
+/// For A of one chunk without padding.
+std::byte* DeviceRows::dense_room() {
+  return room_for<std::byte>(job_.plan.chunk_rows * job_.shape.a_row_bytes(), dense_);
 }
 
 /// Zeros, because rows are copied without their padding, which the strip engine wants finite and products want zero.
@@ -113,7 +117,7 @@ RowsOnDevice DeviceRows::copy(const ChunkBuffer& chunk, const Buffers& to, std::
   const bool dense = there.a.pitch == there.a.cols;
   check(cudaMemcpyAsync(const_cast<void*>(there.b.data), chunk.b, rows * static_cast<std::size_t>(job_.shape.r) * 8,
                         cudaMemcpyHostToDevice, stream_.get()));
-  check(cudaMemcpyAsync(dense ? a : dense_.data(), chunk.a, rows * row_bytes, cudaMemcpyHostToDevice, stream_.get()));
+  check(cudaMemcpyAsync(dense ? a : dense_room(), chunk.a, rows * row_bytes, cudaMemcpyHostToDevice, stream_.get()));
   if (uploaded != nullptr) uploaded->record(stream_);
   if (!dense) {
     const auto pitch_bytes = static_cast<std::size_t>(there.a.pitch * element_size(there.a.type));

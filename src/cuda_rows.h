@@ -67,6 +67,7 @@ class DeviceRows {
   };
 
   static std::int64_t pitch_of(const ProblemShape& shape);
+  std::byte* dense_room();
   Buffers make_buffers(std::int64_t rows) const;
   RowsOnDevice view(const Buffers& buffers, std::int64_t local, RowRange rows) const;
   Lane& lane_of(const ChunkBuffer& chunk);

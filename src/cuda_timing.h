@@ -1,5 +1,5 @@
 // How the CUDA benchmarks take times: device seconds of the parts of a sketch, beside the read floor of the same run.
-// Included by src/cuda_sketch_timing.cpp.
+// Included by src/cuda_*_timing.cpp and cuda_backend.
 #pragma once
 
 #include <cstdint>
@@ -81,6 +81,22 @@ SketchTiming time_beside_floor(const SlabView& slab, const CudaStream& stream, i
   SketchTiming timing{median(floors), median(totals), median(maps), median(clears), median(applies), kernel, {}};
   if (const double preprocess = median(preprocesses); preprocess > 0) timing.preprocess = preprocess;
   return timing;
+}
+
+/// Seconds of a read-only pass over as many bytes as the rows have without padding; median.
+inline double read_floor_of(const SlabView& a, int repeats, const CudaStream& stream) {
+  DeviceBuffer<float> sink(1);
+  std::vector<double> seconds;
+  for (int repeat = 0; repeat <= repeats; ++repeat) {
+    CudaEvent start, end;
+    start.record(stream);
+    check(cuda::read_pass(static_cast<const float*>(a.data), a.rows * a.cols * element_size(a.type) / 4, sink.data(),
+                          stream.get()));
+    end.record(stream);
+    end.synchronize();
+    if (repeat > 0) seconds.push_back(end.seconds_since(start));  // the first loads the kernel
+  }
+  return median(seconds);
 }
 
 }  // namespace tallsketch

@@ -147,6 +147,14 @@ TEST_CASE("Made-up rows have the residual that was asked for, are the same again
     }
     CHECK(at_one.residual_squares[0] != at_one.residual_squares[1]);
 
+    double seconds = 0;
+    const std::vector<double> x = world.backend->solve_by_qr(seconds);
+    CHECK(seconds > 0);
+    const NormalSums at_x = pass(world, x);
+    for (std::size_t k = 0; k < at_x.gradient.size(); ++k) {
+      CHECK(std::fabs(at_x.gradient[k]) < 1e-12 * std::fabs(at_zero.gradient[k]) + 1e-12);
+    }
+
     World second;
     std::vector<double> again(2, 1.0);
     second.backend->begin(job_of(shape, spec, Compression::kSketch, false, second));
