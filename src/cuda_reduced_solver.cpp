@@ -20,7 +20,7 @@ namespace {
 template <class T>
 constexpr cudaDataType kCudaType = sizeof(T) == sizeof(double) ? CUDA_R_64F : CUDA_R_32F;
 
-constexpr double kOne = 1;
+constexpr double kOne = 1, kZero = 0;
 
 /// Columns of FP64 matrices begin at whole 128 bytes: cuBLAS is up to twice as fast as with an odd pitch.
 std::int64_t aligned_pitch(std::int64_t rows) { return round_up(rows, 16); }
@@ -134,9 +134,9 @@ std::optional<TriangularFactor> CudaReducedSolver::factor_scaled(const double* g
       cudaMemcpyAsync(device_added, added, static_cast<std::size_t>(cols) * 12, cudaMemcpyHostToDevice, stream_.get()));
   check(cuda::scale_gram(gram, cols, pitch, scale_square, device_exponent, device_added, triangle, triangle_pitch,
                          stream_.get()));
-  factor_in_place(triangle, triangle_pitch, n, r, info);
+  const double* const factored = factor_lower(triangle, triangle_pitch, n, r, info);
 
-  std::vector<double> upper = fetch_upper(triangle, triangle_pitch, cols, info);
+  std::vector<double> upper = fetch_upper(factored, triangle_pitch, cols, info);
   require(status() >= 0, ErrorKind::kInternal, fmt::format("cusolverDnXpotrf returned info = {}", status()));
   if (status() > 0) return std::nullopt;
   for (std::int64_t k = n; k < cols; ++k) {
@@ -150,21 +150,27 @@ std::optional<TriangularFactor> CudaReducedSolver::factor_scaled(const double* g
   return factor;
 }
 
-/// R11 and R12 = R11^-T G12 in the place of the Gram matrix.
-void CudaReducedSolver::factor_in_place(double* triangle, std::int64_t pitch, std::int64_t n, std::int64_t r,
+/// R11 and R12 = R11^-T G12 from the lower triangle of the Gram matrix; the rest of G22 stays. In the solver's memory,
+/// column-major with the same pitch.
+double* CudaReducedSolver::factor_lower(double* triangle, std::int64_t pitch, std::int64_t n, std::int64_t r,
                                         int* info) {
   std::size_t device_bytes = 0, host_bytes = 0;
-  check(cusolverDnXpotrf_bufferSize(solver_.get(), params_.get(), CUBLAS_FILL_MODE_UPPER, n, CUDA_R_64F, triangle,
+  check(cusolverDnXpotrf_bufferSize(solver_.get(), params_.get(), CUBLAS_FILL_MODE_LOWER, n, CUDA_R_64F, triangle,
                                     pitch, CUDA_R_64F, &device_bytes, &host_bytes));
   require_sensible(device_bytes, host_bytes, n, n);
   auto* const work = room_for<std::byte>(static_cast<std::int64_t>(device_bytes), work_);
   host_work_.resize(host_bytes);
-  check(cusolverDnXpotrf(solver_.get(), params_.get(), CUBLAS_FILL_MODE_UPPER, n, CUDA_R_64F, triangle, pitch,
+  check(cusolverDnXpotrf(solver_.get(), params_.get(), CUBLAS_FILL_MODE_LOWER, n, CUDA_R_64F, triangle, pitch,
                          CUDA_R_64F, work, device_bytes, host_work_.data(), host_bytes, info));
-  if (r == 0) return;
-  const int rows = checked_int(n, "n"), columns = checked_int(r, "r"), leading = checked_int(pitch, "n + r");
-  check(cublasDtrsm(blas_.get(), CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_UPPER, CUBLAS_OP_T, CUBLAS_DIAG_NON_UNIT, rows,
-                    columns, &kOne, triangle, leading, triangle + n * pitch, leading));
+  const int rows = checked_int(n, "n"), rhs = checked_int(r, "r"), leading = checked_int(pitch, "n + r");
+  double* const upper = room_for<double>(pitch * (n + r), matrix_);
+  check(cublasDgeam(blas_.get(), CUBLAS_OP_T, CUBLAS_OP_N, rows + rhs, rows + rhs, &kOne, triangle, leading, &kZero,
+                    upper, leading, upper, leading));
+  if (r > 0) {
+    check(cublasDtrsm(blas_.get(), CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_UPPER, CUBLAS_OP_T, CUBLAS_DIAG_NON_UNIT, rows,
+                      rhs, &kOne, upper, leading, upper + n * pitch, leading));
+  }
+  return upper;
 }
 
 /// The upper triangle on the host, zeros below it; `info` goes to status(). Column by column as they arrive: that, and

@@ -57,7 +57,7 @@ class CudaReducedSolver {
   template <class T>
   std::vector<double> fetch_upper(const T* matrix, std::int64_t pitch, std::int64_t cols, const int* info);
   int status() const { return *static_cast<const int*>(status_.data()); }
-  void factor_in_place(double* triangle, std::int64_t pitch, std::int64_t n, std::int64_t r, int* info);
+  double* factor_lower(double* triangle, std::int64_t pitch, std::int64_t n, std::int64_t r, int* info);
 
   const CudaStream& stream_;
   LibraryHandle<cublasHandle_t> blas_;
