@@ -49,7 +49,8 @@ TriangularFactor CudaReducedSolver::qr_of_sketch(const SketchView<T>& sketch, st
                                                  double scale, const CheckRows& unused) {
   const std::int64_t d = sketch.rows, cols = n + r;
   TriangularFactor factor{
-      n, r, kUnitRoundoffOf<T>, FactorMethod::kQr, {}, column_exponents(statistics_.look(sketch, stream_).largest)};
+      n,       r, kUnitRoundoffOf<T>, FactorMethod::kQr, column_exponents(statistics_.look(sketch, stream_).largest),
+      nullptr, {}};
   auto* const numbers = room_for<double>(cols, numbers_);
   // The factor has to be a finite double: an FP64 column of subnormal numbers is scaled as far as that goes.
   for (std::size_t j = 0; j < factor.exponent.size(); ++j) {
@@ -72,8 +73,9 @@ TriangularFactor CudaReducedSolver::qr_of_sketch(const SketchView<T>& sketch, st
   host_work_.resize(host_bytes);
   check(cusolverDnXgeqrf(solver_.get(), params_.get(), d, cols, kCudaType<T>, q, d, kCudaType<T>, tau, kCudaType<T>,
                          work, device_bytes, host_work_.data(), host_bytes, info));
-  factor.upper = fetch_upper(q, d, cols, info);
+  const std::vector<double> upper = fetch_upper(q, d, cols, info);
   require(status() == 0, ErrorKind::kInternal, fmt::format("cusolverDnXgeqrf returned info = {}", status()));
+  set_upper(upper, factor);
   return factor;
 }
 
@@ -121,7 +123,7 @@ std::optional<TriangularFactor> CudaReducedSolver::factor_scaled(const double* g
   std::vector<double> squares = diagonal_of(gram, cols, pitch);
   const double scale_square = origin.scale * origin.scale;
   for (std::int64_t j = 0; j < n; ++j) squares[static_cast<std::size_t>(j)] += ridge_square(origin, j) / scale_square;
-  TriangularFactor factor{n, r, origin.unit_roundoff, FactorMethod::kCholesky, {}, gram_exponents(squares)};
+  TriangularFactor factor{n, r, origin.unit_roundoff, FactorMethod::kCholesky, gram_exponents(squares), nullptr, {}};
   // What is added to a column's diagonal element, in 8 bytes; its exponent, in 4.
   auto* const info = room_for<int>(4 + 3 * cols, small_);
   auto* const device_added = reinterpret_cast<double*>(info + 4);
@@ -146,7 +148,7 @@ std::optional<TriangularFactor> CudaReducedSolver::factor_scaled(const double* g
     std::fill(column + n, column + k, 0.0);
     column[k] = std::sqrt(std::max(0.0, rest));  // b in the range of A leaves rounding, of either sign
   }
-  factor.upper = std::move(upper);
+  set_upper(upper, factor);
   return factor;
 }
 

@@ -117,7 +117,7 @@ TEMPLATE_TEST_CASE("Cholesky of the sketch's Gram matrix on the device is the ho
       check_same_x(*on_device, *on_host, 1e-9, 1e-11);
       for (std::int64_t k = kN; k < kCols; ++k) {
         const auto at = static_cast<std::size_t>(k * (kCols + 1));
-        CHECK(on_device->upper[at] == Catch::Approx(on_host->upper[at]).epsilon(1e-10));
+        CHECK(upper_of(*on_device)[at] == Catch::Approx(upper_of(*on_host)[at]).epsilon(1e-10));
       }
     }
   }
