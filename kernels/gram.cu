@@ -83,10 +83,10 @@ __global__ void scale_kernel(const double* gram, std::int64_t cols, std::int64_t
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t k = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; k < cols * cols;
        k += stride) {
-    const std::int64_t j = k / cols, i = k - j * cols;
+    const std::int64_t i = k / cols, j = k - i * cols;
     if (i > j) continue;
     const double value = factor * scalbn(gram[j * pitch + i], exponent[i] + exponent[j]);
-    out[j * out_pitch + i] = i == j ? value + added[j] : value;
+    out[i * out_pitch + j] = i == j ? value + added[j] : value;
   }
 }
 

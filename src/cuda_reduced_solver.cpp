@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include <fmt/format.h>
 
@@ -20,7 +21,7 @@ namespace {
 template <class T>
 constexpr cudaDataType kCudaType = sizeof(T) == sizeof(double) ? CUDA_R_64F : CUDA_R_32F;
 
-constexpr double kOne = 1;
+constexpr double kOne = 1, kZero = 0;
 
 /// Columns of FP64 matrices begin at whole 128 bytes: cuBLAS is up to twice as fast as with an odd pitch.
 std::int64_t aligned_pitch(std::int64_t rows) { return round_up(rows, 16); }
@@ -135,9 +136,9 @@ std::optional<TriangularFactor> CudaReducedSolver::factor_scaled(const double* g
       cudaMemcpyAsync(device_added, added, static_cast<std::size_t>(cols) * 12, cudaMemcpyHostToDevice, stream_.get()));
   check(cuda::scale_gram(gram, cols, pitch, scale_square, device_exponent, device_added, triangle, triangle_pitch,
                          stream_.get()));
-  factor_in_place(triangle, triangle_pitch, n, r, info);
+  double* const factored = factor_lower(triangle, triangle_pitch, n, r, info);
 
-  const int status = fetch_factor(triangle, triangle_pitch, info, factor);
+  const int status = fetch_factor(factored, triangle_pitch, info, factor);
   require(status >= 0, ErrorKind::kInternal, fmt::format("cusolverDnXpotrf returned info = {}", status));
   if (status > 0) return std::nullopt;
   for (std::int64_t k = 0; k < r; ++k) {
@@ -150,41 +151,48 @@ std::optional<TriangularFactor> CudaReducedSolver::factor_scaled(const double* g
   return factor;
 }
 
-/// R11 and R12 = R11^-T G12 in the place of the Gram matrix.
-void CudaReducedSolver::factor_in_place(double* triangle, std::int64_t pitch, std::int64_t n, std::int64_t r,
+/// R11 and R12 = R11^-T G12 from the lower triangle of the Gram matrix; the rest of G22 stays. In the solver's memory,
+/// column-major with the same pitch.
+double* CudaReducedSolver::factor_lower(double* triangle, std::int64_t pitch, std::int64_t n, std::int64_t r,
                                         int* info) {
   std::size_t device_bytes = 0, host_bytes = 0;
-  check(cusolverDnXpotrf_bufferSize(solver_.get(), params_.get(), CUBLAS_FILL_MODE_UPPER, n, CUDA_R_64F, triangle,
+  check(cusolverDnXpotrf_bufferSize(solver_.get(), params_.get(), CUBLAS_FILL_MODE_LOWER, n, CUDA_R_64F, triangle,
                                     pitch, CUDA_R_64F, &device_bytes, &host_bytes));
   require_sensible(device_bytes, host_bytes, n, n);
   auto* const work = room_for<std::byte>(static_cast<std::int64_t>(device_bytes), work_);
   host_work_.resize(host_bytes);
-  check(cusolverDnXpotrf(solver_.get(), params_.get(), CUBLAS_FILL_MODE_UPPER, n, CUDA_R_64F, triangle, pitch,
+  check(cusolverDnXpotrf(solver_.get(), params_.get(), CUBLAS_FILL_MODE_LOWER, n, CUDA_R_64F, triangle, pitch,
                          CUDA_R_64F, work, device_bytes, host_work_.data(), host_bytes, info));
-  if (r == 0) return;
-  const int rows = checked_int(n, "n"), columns = checked_int(r, "r"), leading = checked_int(pitch, "n + r");
-  check(cublasDtrsm(blas_.get(), CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_UPPER, CUBLAS_OP_T, CUBLAS_DIAG_NON_UNIT, rows,
-                    columns, &kOne, triangle, leading, triangle + n * pitch, leading));
+  const int rows = checked_int(n, "n"), rhs = checked_int(r, "r"), leading = checked_int(pitch, "n + r");
+  double* const upper = room_for<double>(pitch * (n + r), matrix_);
+  check(cublasDgeam(blas_.get(), CUBLAS_OP_T, CUBLAS_OP_N, rows + rhs, rows + rhs, &kOne, triangle, leading, &kZero,
+                    upper, leading, upper, leading));
+  return upper;
 }
 
 /// R11 as it lies on the device, R12 and R22 on the host. Returns `info`, which a factorisation has left on the device.
-/// matrix  in column-major device, `pitch` rows
+/// matrix  in/out column-major device, `pitch` rows: a QR's R, or R11 beside G12, which becomes R12 = R11^-T G12
 template <class T>
-int CudaReducedSolver::fetch_factor(const T* matrix, std::int64_t pitch, const int* info, TriangularFactor& factor) {
+int CudaReducedSolver::fetch_factor(T* matrix, std::int64_t pitch, const int* info, TriangularFactor& factor) {
   const std::int64_t n = factor.n, r = factor.r, cols = n + r, height = std::min(cols, pitch);
   T* const right = room_for<T>(cols * r, right_);
   auto* const status = room_for<int>(1, status_);
   check(cudaMemcpyAsync(status, info, sizeof *info, cudaMemcpyDeviceToHost, stream_.get()));
+  if (!triangle_ || triangle_->n != n || triangle_.use_count() > 1) {
+    triangle_.reset();
+    triangle_ = std::make_shared<TriangleMemory>(n);
+  }
+  const auto r11 = std::make_shared<DeviceTriangle>(matrix, pitch, triangle_, blas_.get(), stream_);
+  if constexpr (std::is_same_v<T, double>) {
+    if (factor.method == FactorMethod::kCholesky) r11->solve_transposed(matrix + n * pitch, pitch, r);
+  }
   if (r > 0) {
     check(cudaMemcpy2DAsync(right, static_cast<std::size_t>(cols) * sizeof(T), matrix + n * pitch,
                             static_cast<std::size_t>(pitch) * sizeof(T), static_cast<std::size_t>(height) * sizeof(T),
                             static_cast<std::size_t>(r), cudaMemcpyDeviceToHost, stream_.get()));
   }
-  if (!triangle_ || triangle_->n != n || triangle_.use_count() > 1) {
-    triangle_.reset();
-    triangle_ = std::make_shared<TriangleMemory>(n);
-  }
-  factor.r11 = std::make_shared<DeviceTriangle>(matrix, pitch, triangle_, blas_.get(), stream_);  // waits
+  stream_.synchronize();
+  factor.r11 = r11;
   factor.right.assign(static_cast<std::size_t>(cols * r), 0.0);
   for (std::int64_t k = 0; k < r; ++k) {
     std::copy_n(right + k * cols, std::min(n + k + 1, height), factor.right.begin() + k * cols);

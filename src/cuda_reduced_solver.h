@@ -59,8 +59,8 @@ class CudaReducedSolver {
                                                 std::int64_t triangle_pitch, std::int64_t n, std::int64_t r,
                                                 const GramOrigin& origin);
   template <class T>
-  int fetch_factor(const T* matrix, std::int64_t pitch, const int* info, TriangularFactor& factor);
-  void factor_in_place(double* triangle, std::int64_t pitch, std::int64_t n, std::int64_t r, int* info);
+  int fetch_factor(T* matrix, std::int64_t pitch, const int* info, TriangularFactor& factor);
+  double* factor_lower(double* triangle, std::int64_t pitch, std::int64_t n, std::int64_t r, int* info);
 
   const CudaStream& stream_;
   LibraryHandle<cublasHandle_t> blas_;

@@ -11,8 +11,8 @@ namespace tallsketch {
 
 namespace {
 
-constexpr std::int64_t kEntryRows = std::int64_t{1} << 20;         // rows whose entries of S exist at a time
-constexpr std::int64_t kConvertedBytes = std::int64_t{256} << 20;  // of rows in FP32
+constexpr std::int64_t kEntryRows = std::int64_t{1} << 20;       // rows whose entries of S exist at a time
+constexpr std::int64_t kConvertedBytes = std::int64_t{1} << 30;  // of rows in FP32
 
 bool uses_strip(const SketchSpec& spec, std::int64_t n, KernelChoice kernel) {
   return (kernel == KernelChoice::kAuto || kernel == KernelChoice::kStrip) && StripSketcher::serves(spec, n);

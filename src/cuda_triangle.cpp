@@ -18,7 +18,11 @@ std::size_t bytes_of(std::int64_t doubles) { return static_cast<std::size_t>(dou
 }  // namespace
 
 TriangleMemory::TriangleMemory(std::int64_t size)
-    : n(size), r(size * size), inverse(size * size), vectors(4 * size), host(2 * size * 8) {}
+    : n(size),
+      r(size * size),
+      inverse(size * size),
+      vectors(3 * size + 2 * kConditionBatch),
+      host((2 * size + 2 * kConditionBatch) * 8) {}
 
 template <class T>
 DeviceTriangle::DeviceTriangle(const T* matrix, std::int64_t pitch, std::shared_ptr<TriangleMemory> memory,
@@ -64,36 +68,57 @@ void DeviceTriangle::transform(const double* matrix, cublasOperation_t op, Vecto
   std::copy_n(host(), size(), v.begin());
 }
 
-/// Scales v to length 1; returns its length.
-double DeviceTriangle::normalise(double* v) const {
-  const int n = static_cast<int>(size());
-  double norm = 0;
-  check(cublasDnrm2(blas_, n, v, 1, &norm));  // waits
-  const double factor = 1 / norm;
-  check(cublasDscal(blas_, n, &factor, v, 1));
-  return norm;
+void DeviceTriangle::solve_transposed(double* columns, std::int64_t pitch, std::int64_t count) const {
+  for (std::int64_t k = 0; k < count; ++k, columns += pitch) {
+    product(inverse(), CUBLAS_OP_T, columns, vector(1));
+    check(cudaMemcpyAsync(columns, vector(1), bytes_of(size()), cudaMemcpyDeviceToDevice, stream_.get()));
+  }
+}
+
+/// norm  out, on the device
+void DeviceTriangle::norm_of(const double* v, double* norm) const {
+  check(cublasSetPointerMode(blas_, CUBLAS_POINTER_MODE_DEVICE));
+  check(cublasDnrm2(blas_, static_cast<int>(size()), v, 1, norm));
+  check(cublasSetPointerMode(blas_, CUBLAS_POINTER_MODE_HOST));
 }
 
 double DeviceTriangle::condition_estimate() const {
+  const int n = static_cast<int>(size());
   const std::vector<double> start = condition_start(size());
   std::copy(start.begin(), start.end(), host());
   double* const v = vector(0);
   double* const w = vector(1);
   double* const between = vector(2);
+  double* const norms = vector(3);  // of v and w after each step
   for (double* const at : {v, w}) {
     check(cudaMemcpyAsync(at, host(), bytes_of(size()), cudaMemcpyHostToDevice, stream_.get()));
   }
   const double* const r = memory_->r.data();
   double largest = 0, smallest = 0;
-  for (int step = 0; step < kConditionSteps; ++step) {
-    const double before[2] = {largest, smallest};
-    product(r, CUBLAS_OP_N, v, between);
-    product(r, CUBLAS_OP_T, between, v);
-    product(inverse(), CUBLAS_OP_T, w, between);
-    product(inverse(), CUBLAS_OP_N, between, w);
-    largest = std::sqrt(normalise(v));
-    smallest = 1 / std::sqrt(normalise(w));
-    if (condition_has_settled(step, before[0], largest, before[1], smallest)) break;
+  for (int first = 0; first < kConditionSteps; first += kConditionBatch) {
+    for (int step = 0; step < kConditionBatch; ++step) {
+      product(r, CUBLAS_OP_N, v, between);
+      product(r, CUBLAS_OP_T, between, v);
+      product(inverse(), CUBLAS_OP_T, w, between);
+      product(inverse(), CUBLAS_OP_N, between, w);
+      norm_of(v, norms + 2 * step);
+      norm_of(w, norms + 2 * step + 1);
+    }
+    check(cudaMemcpyAsync(host(), norms, bytes_of(2 * kConditionBatch), cudaMemcpyDeviceToHost, stream_.get()));
+    stream_.synchronize();
+    const double* const seen = host();
+    double of_v = 1, of_w = 1;  // lengths before a step
+    for (int step = 0; step < kConditionBatch; ++step) {
+      const double before[2] = {largest, smallest};
+      largest = std::sqrt(seen[2 * step] / of_v);
+      smallest = 1 / std::sqrt(seen[2 * step + 1] / of_w);
+      of_v = seen[2 * step];
+      of_w = seen[2 * step + 1];
+      if (condition_has_settled(first + step, before[0], largest, before[1], smallest)) return largest / smallest;
+    }
+    const double shrink_v = 1 / of_v, shrink_w = 1 / of_w;
+    check(cublasDscal(blas_, n, &shrink_v, v, 1));
+    check(cublasDscal(blas_, n, &shrink_w, w, 1));
   }
   return largest / smallest;
 }

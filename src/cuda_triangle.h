@@ -12,6 +12,9 @@
 
 namespace tallsketch {
 
+/// Steps of condition_estimate without a look at their figures; a step may multiply a vector by condition^2.
+inline constexpr int kConditionBatch = 4;
+
 /// Device and pinned memory of a triangle, which outlives one where the next can use it: allocating takes longer than
 /// factoring.
 struct TriangleMemory {
@@ -19,7 +22,7 @@ struct TriangleMemory {
 
   std::int64_t n;
   DeviceBuffer<double> r, inverse;  // (n, n) column-major
-  DeviceBuffer<double> vectors;     // (4, n)
+  DeviceBuffer<double> vectors;     // (3, n), then kConditionBatch times 2
   PinnedBuffer host;                // (2, n) doubles
 };
 
@@ -39,6 +42,9 @@ class DeviceTriangle final : public Triangle {
   /// Cost  a copy of n numbers there and back, 8 n^2 bytes from the device's cache
   void solve(Vector& v) const override { transform(inverse(), CUBLAS_OP_N, v); }
   void solve_transposed(Vector& v) const override { transform(inverse(), CUBLAS_OP_T, v); }
+  /// The same of device columns, in place.
+  /// columns  in/out (n, count) column-major device, pitch elements from column to column
+  void solve_transposed(double* columns, std::int64_t pitch, std::int64_t count) const;
   void multiply(Vector& v) const override { transform(memory_->r.data(), CUBLAS_OP_N, v); }
   void multiply_transposed(Vector& v) const override { transform(memory_->r.data(), CUBLAS_OP_T, v); }
   double condition_estimate() const override;
@@ -50,7 +56,7 @@ class DeviceTriangle final : public Triangle {
   double* host() const { return static_cast<double*>(memory_->host.data()); }
   void transform(const double* matrix, cublasOperation_t op, Vector& v) const;
   void product(const double* matrix, cublasOperation_t op, const double* in, double* out) const;
-  double normalise(double* v) const;
+  void norm_of(const double* v, double* norm) const;
 
   std::shared_ptr<TriangleMemory> memory_;
   cublasHandle_t blas_;
