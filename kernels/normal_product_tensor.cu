@@ -259,8 +259,9 @@ class TensorPass {
     }
     const std::uint32_t slot = (step_index_ - 1) % kAhead;
     const std::uint32_t b_at = b_numbers_ + slot * (kNumbers * 8) + static_cast<std::uint32_t>(beyond * 8);
-    double b = shape_.b.is_double ? load_double(b_at) : static_cast<double>(load_float(b_at));
-    if (!has_b_) b = 0.0;
+    double b = 0.0;
+    // By the lanes that fetched it: copies of a thread's own need no barrier.
+    if (has_b_) b = shape_.b.is_double ? load_double(b_at) : static_cast<double>(load_float(b_at));
     double sums[4] = {b, b, 0.0, 0.0};  // lanes 0 to 3 need it in the first row, lanes 4 to 7 in the second
 #pragma unroll
     for (int k = 0; k < kMostParts; ++k) {

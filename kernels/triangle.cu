@@ -29,6 +29,23 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) figures[n + j] = sqrt(sums[0]);
 }
 
+constexpr int kNormThreads = 512;
+
+/// Block k: vector k.
+__global__ void __launch_bounds__(kNormThreads)
+    two_norms_kernel(const double* __restrict__ vectors, std::int64_t n, double* __restrict__ norms) {
+  __shared__ double sums[kNormThreads];
+  const double* const v = vectors + blockIdx.x * n;
+  double squares = 0;
+  for (std::int64_t i = threadIdx.x; i < n; i += kNormThreads) squares += v[i] * v[i];
+  sums[threadIdx.x] = squares;
+  for (int half = kNormThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (static_cast<int>(threadIdx.x) < half) sums[threadIdx.x] += sums[threadIdx.x + half];
+  }
+  if (threadIdx.x == 0) norms[blockIdx.x] = sqrt(sums[0]);
+}
+
 template <class T>
 cudaError_t launch(const T* in, std::int64_t pitch, std::int64_t n, double* r, double* identity, double* figures,
                    cudaStream_t stream) {
@@ -47,6 +64,11 @@ cudaError_t take_triangle(const float* in, std::int64_t pitch, std::int64_t n, d
 cudaError_t take_triangle(const double* in, std::int64_t pitch, std::int64_t n, double* r, double* identity,
                           double* figures, cudaStream_t stream) {
   return launch(in, pitch, n, r, identity, figures, stream);
+}
+
+cudaError_t two_norms(const double* vectors, std::int64_t n, double* norms, cudaStream_t stream) {
+  two_norms_kernel<<<2, kNormThreads, 0, stream>>>(vectors, n, norms);
+  return cudaGetLastError();
 }
 
 }  // namespace tallsketch::cuda

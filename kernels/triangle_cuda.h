@@ -18,4 +18,8 @@ namespace tallsketch::cuda {
 [[nodiscard]] cudaError_t take_triangle(const double* in, std::int64_t pitch, std::int64_t n, double* r,
                                         double* identity, double* figures, cudaStream_t stream);
 
+/// norms[k] = the Euclidean norm of vectors[k], k = 0, 1, without care for overflow of squares. (cuBLAS takes 25 us.)
+/// vectors  in (2, n) row-major device; norms  out (2) device
+[[nodiscard]] cudaError_t two_norms(const double* vectors, std::int64_t n, double* norms, cudaStream_t stream);
+
 }  // namespace tallsketch::cuda

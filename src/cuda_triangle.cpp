@@ -75,13 +75,6 @@ void DeviceTriangle::solve_transposed(double* columns, std::int64_t pitch, std::
   }
 }
 
-/// norm  out, on the device
-void DeviceTriangle::norm_of(const double* v, double* norm) const {
-  check(cublasSetPointerMode(blas_, CUBLAS_POINTER_MODE_DEVICE));
-  check(cublasDnrm2(blas_, static_cast<int>(size()), v, 1, norm));
-  check(cublasSetPointerMode(blas_, CUBLAS_POINTER_MODE_HOST));
-}
-
 double DeviceTriangle::condition_estimate() const {
   const int n = static_cast<int>(size());
   const std::vector<double> start = condition_start(size());
@@ -101,8 +94,7 @@ double DeviceTriangle::condition_estimate() const {
       product(r, CUBLAS_OP_T, between, v);
       product(inverse(), CUBLAS_OP_T, w, between);
       product(inverse(), CUBLAS_OP_N, between, w);
-      norm_of(v, norms + 2 * step);
-      norm_of(w, norms + 2 * step + 1);
+      check(cuda::two_norms(v, n, norms + 2 * step, stream_.get()));  // w lies behind v
     }
     check(cudaMemcpyAsync(host(), norms, bytes_of(2 * kConditionBatch), cudaMemcpyDeviceToHost, stream_.get()));
     stream_.synchronize();

@@ -12,7 +12,8 @@
 
 namespace tallsketch {
 
-/// Steps of condition_estimate without a look at their figures; a step may multiply a vector by condition^2.
+/// Steps of condition_estimate without a look at their figures. A step multiplies a vector by 1 / sigma_min^2, whose squares
+/// must stay in range: up to 1e19 each.
 inline constexpr int kConditionBatch = 4;
 
 /// Device and pinned memory of a triangle, which outlives one where the next can use it: allocating takes longer than
@@ -56,7 +57,6 @@ class DeviceTriangle final : public Triangle {
   double* host() const { return static_cast<double*>(memory_->host.data()); }
   void transform(const double* matrix, cublasOperation_t op, Vector& v) const;
   void product(const double* matrix, cublasOperation_t op, const double* in, double* out) const;
-  void norm_of(const double* v, double* norm) const;
 
   std::shared_ptr<TriangleMemory> memory_;
   cublasHandle_t blas_;

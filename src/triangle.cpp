@@ -27,7 +27,7 @@ std::vector<double> condition_start(std::int64_t n) {
 }
 
 bool condition_has_settled(int step, double largest_before, double largest, double smallest_before, double smallest) {
-  constexpr double kSettled = 0.02;  // change of a step
+  constexpr double kSettled = 0.05;  // change of a step
   return step > 1 && largest - largest_before <= kSettled * largest &&
          smallest_before - smallest <= kSettled * smallest;
 }
