@@ -14,12 +14,12 @@ namespace {
 /// ||D N||_F / sqrt(n), with D the column scales: a vector spread evenly over the range of S A moves x by so much for
 /// each unit of length. Estimated from ||N^T D v|| for random signs v (Hutchinson), some ten per cent off.
 double coefficient_spread(const Preconditioner& preconditioner, const TriangularFactor& factor) {
-  constexpr int kProbes = 4;
   const std::int64_t n = factor.n;
+  const int probes = n < 256 ? 8 : 2;  // the estimate of one is the better the more columns there are
   const int top = *std::max_element(factor.exponent.begin(), factor.exponent.begin() + n);  // squares stay in range
   double squares = 0;
   std::vector<double> v(static_cast<std::size_t>(n));
-  for (int probe = 0; probe < kProbes; ++probe) {
+  for (int probe = 0; probe < probes; ++probe) {
     for (std::int64_t j = 0; j < n; ++j) {
       const RandomWords words = random_words(0, j, DrawPurpose::kVectors, static_cast<std::uint32_t>(probe));
       const double sign = (words.word[0] & 1U) != 0 ? -1.0 : 1.0;
@@ -27,7 +27,7 @@ double coefficient_spread(const Preconditioner& preconditioner, const Triangular
     }
     for (const double value : preconditioner.apply_transposed(v)) squares += value * value;
   }
-  return std::ldexp(std::sqrt(squares / kProbes / static_cast<double>(n)), top);
+  return std::ldexp(std::sqrt(squares / probes / static_cast<double>(n)), top);
 }
 
 std::vector<std::int64_t> dependent_on_earlier(const Triangle& r11, double cutoff) {
