@@ -164,9 +164,10 @@ void warn_of_x(Report& report) {
   const double resolved = precision == SketchPrecision::kFp64 ? 5e13 : 1e5;  // above, x has about one digit
   constexpr double kFar = 0.3;  // of ||x||: single coefficients may then have the wrong sign
   if (*s.rank < report.shape->n) {
-    report.warnings.push_back(fmt::format(
-        "the columns of A are dependent (matrix rank {} of {}): of many x that fit as well, this is the one of least norm",
-        *s.rank, report.shape->n));
+    report.warnings.push_back(
+        fmt::format("the columns of A are dependent (matrix rank {} of {}): of many x that fit as well, this is the "
+                    "one of least norm",
+                    *s.rank, report.shape->n));
   } else if (*s.condition_estimate > resolved) {
     report.warnings.push_back(
         fmt::format("the condition {:.2g} is near what an {} sketch can resolve: few digits of x are certain",

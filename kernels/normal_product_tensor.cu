@@ -122,7 +122,7 @@ class TensorPass {
     parts_ = kept_address(&board.products[0][first_part][(reduces_ ? first_number_ : 0) + at.quad]);
     residuals_out_ = kept_address(&team_board.residuals[0][reduces_ ? number_ : 0]);
     residuals_in_ = kept_address(&team_board.residuals[0][at.of_quad * kRhs + at.quad % kRhs]);
-    b_numbers_ = kept_address(has_b_ ? &team_board.b[0][reduces_ ? number_ : 0] : &team_board.residuals[0][kNumbers]);
+    b_numbers_ = kept_address(&team_board.b[0][reduces_ ? number_ : 0]);
     if (at.warp_of_team != 0 || at.lane != 0) return;
 #pragma unroll 1
     for (int stage = 0; stage < shape.stages; ++stage) barrier_init(full_ + 8 * stage, 1);
@@ -258,9 +258,7 @@ class TensorPass {
       }
     }
     const std::uint32_t slot = (step_index_ - 1) % kAhead;
-    // Its own copies a lane may read without a barrier; the others read where nobody writes: a branch costs 8 %.
-    const std::uint32_t b_at =
-        has_b_ ? b_numbers_ + slot * (kNumbers * 8) + static_cast<std::uint32_t>(beyond * 8) : b_numbers_;
+    const std::uint32_t b_at = b_numbers_ + slot * (kNumbers * 8) + static_cast<std::uint32_t>(beyond * 8);
     double b = shape_.b.is_double ? load_double(b_at) : static_cast<double>(load_float(b_at));
     if (!has_b_) b = 0.0;
     double sums[4] = {b, b, 0.0, 0.0};  // lanes 0 to 3 need it in the first row, lanes 4 to 7 in the second
@@ -318,7 +316,8 @@ class TensorPass {
     }
 
     const std::uint32_t side = step_index_ % 2;
-    barrier_wait(stepped_, side ^ 1);
+    if (kAll || step_index_ != 0)
+      barrier_wait(stepped_, side ^ 1);  // racecheck loses count of a barrier met before use
     // All warps are through with the tile before the last three: its stage is filled again.
     if (copies_) fetch(tile_ + (shape_.stages - kBehind) * step_, stage_before(kBehind));
 

@@ -20,7 +20,8 @@ constexpr double kUnitRoundoff = 0x1p-24;
 /// A factor whose triangle is given, of a sketch in FP32 or FP64: (n, n), and one right-hand side.
 TriangularFactor factor_of(const DenseMatrix& upper, const std::vector<double>& c, double unit_roundoff) {
   const std::int64_t n = upper.cols;
-  TriangularFactor factor{n, 1, unit_roundoff, FactorMethod::kQr, std::vector<int>(static_cast<std::size_t>(n + 1)), {}, {}};
+  TriangularFactor factor{n,  1, unit_roundoff, FactorMethod::kQr, std::vector<int>(static_cast<std::size_t>(n + 1)),
+                          {}, {}};
   set_upper(above(beside(upper, {n, 1, c}), DenseMatrix(1, n + 1)).values, factor);
   return factor;
 }

@@ -105,7 +105,8 @@ TEST_CASE("Cholesky of the Gram matrix is the R of the QR, and of b the norm tha
   for (std::int64_t k = n; k < n + r; ++k) {
     // R12, but for the exponents and the signs that the two choose.
     const auto at = [&](const TriangularFactor& f, std::int64_t i) {
-      return std::ldexp(upper_of(f)[static_cast<std::size_t>(k * (n + r) + i)], -f.exponent[static_cast<std::size_t>(k)]);
+      return std::ldexp(upper_of(f)[static_cast<std::size_t>(k * (n + r) + i)],
+                        -f.exponent[static_cast<std::size_t>(k)]);
     };
     const double size = scale * norm(columns(m, k, 1));
     double rest = 0;  // of the QR, below its first n rows
