@@ -316,8 +316,7 @@ class TensorPass {
     }
 
     const std::uint32_t side = step_index_ % 2;
-    if (kAll || step_index_ != 0)
-      barrier_wait(stepped_, side ^ 1);  // racecheck loses count of a barrier met before use
+    barrier_wait(stepped_, side ^ 1);
     // All warps are through with the tile before the last three: its stage is filled again.
     if (copies_) fetch(tile_ + (shape_.stages - kBehind) * step_, stage_before(kBehind));
 

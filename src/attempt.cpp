@@ -15,15 +15,17 @@ double resolved_condition(const Attempt& attempt) {
   return 0;
 }
 
-std::optional<Attempt> finer_attempt(const Attempt& attempt, ElementType stored) {
+double stored_roundoff(ElementType stored) { return stored == ElementType::kFloat64 ? 0x1p-53 : 0x1p-24; }
+
+std::optional<Attempt> finer_attempt(const Attempt& attempt) {
   Attempt finer = attempt;
   if (attempt.compression == Compression::kGram) {
     finer.compression = Compression::kSketch;
     // A condition that the Gram matrix loses is beyond an FP32 sketch too.
-    if (stored == ElementType::kFloat64) finer.sketch.precision = SketchPrecision::kFp64;
+    finer.sketch.precision = SketchPrecision::kFp64;
   } else if (is_half(attempt.sketch.precision)) {
     finer.sketch.precision = SketchPrecision::kFp32;
-  } else if (attempt.sketch.precision == SketchPrecision::kFp32 && stored == ElementType::kFloat64) {
+  } else if (attempt.sketch.precision == SketchPrecision::kFp32) {
     finer.sketch.precision = SketchPrecision::kFp64;
   } else {
     return std::nullopt;

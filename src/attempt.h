@@ -1,5 +1,5 @@
 // Attempt: what A is compressed to, and what to try next where that does not resolve A. Pure.
-// Chosen by solver.cpp: Gram matrix -> sketch; 16-bit sketch -> FP32 -> FP64 for float64 data.
+// Chosen by solver.cpp: Gram matrix -> sketch; 16-bit sketch -> FP32 -> FP64.
 #pragma once
 
 #include <optional>
@@ -21,8 +21,11 @@ struct Attempt {
 double resolved_condition(const Attempt& attempt);
 
 /// The attempt that sees more than this one; nothing where none does.
-/// stored  the type of A: more than it holds need not be resolved
-std::optional<Attempt> finer_attempt(const Attempt& attempt, ElementType stored);
+std::optional<Attempt> finer_attempt(const Attempt& attempt);
+
+/// Unit roundoff of the stored type, as far as rank is concerned: of FP64, and of FP32 for the others, because 16-bit data
+/// are rarely the rounded values of something finer.
+double stored_roundoff(ElementType stored);
 
 /// "FP64 Gram matrix", "fp32 sketch"
 std::string describe(const Attempt& attempt);

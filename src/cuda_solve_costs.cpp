@@ -58,7 +58,9 @@ double sketch_floors(std::int64_t d, std::int64_t n) {
   spec.d = round_up(d, 16 * spec.zeta);  // as make_sketch_spec does
   spec.batch_rows = batch_rows_for(spec);
   if (!StripSketcher::serves(spec, n)) return kUnstagedRead * spec.zeta;
-  return (d <= 2048 ? 1.06 : d <= 4096 ? 1.45 : 2.5) + kTableRead / static_cast<double>(n);
+  const double launches = static_cast<double>(spec.d) / static_cast<double>(cuda::launch_share(spec).d);
+  const double strips = launches > 1 ? 2.8 * launches : d <= 2048 ? 1.06 : d <= 4096 ? 1.5 : 2.5;
+  return strips + kTableRead / static_cast<double>(n);
 }
 
 /// Seconds of Cholesky from the sketch to R on the host, d = 0: from a Gram matrix. Measured for n = 256 ... 1024, where

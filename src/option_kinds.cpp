@@ -74,8 +74,9 @@ CLI::Option* add_oversample(CLI::App& app, double& ratio) {
   return app
       .add_option_function<std::string>(
           "--oversample", [&ratio](const std::string& text) { ratio = text == "auto" ? 0 : std::stod(text); },
-          "d = R n, rounded up to a multiple of 16 zeta, or of --block-rows; auto: 2 for sketch-solve, for refine what "
-          "the cost model expects to be fastest (default: auto)")
+          "d = R n, rounded up to a multiple of 16 zeta, or of --block-rows; auto: 2 for sketch-solve, but at least "
+          "960 "
+          "rows; for refine what the cost model expects to be fastest (default: auto)")
       ->type_name("auto|R")
       ->check(check_oversample);
 }

@@ -45,7 +45,7 @@ void add_sketch_options(CLI::App& app, SketchOptions& options) {
   app.add_option(
          "--check-rows", options.check_rows,
          "further rows of the sketch, beyond d, that x is not made from and that measure its residual (default: 64 "
-         "for sketch-solve, 0 for refine)")
+         "for sketch-solve with d >= 960, else 0)")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{4096}))
       ->type_name("C");
   app.add_option("--seed", options.seed, "seed of the sketch, 64 bits")->capture_default_str()->check(check_seed);

@@ -71,6 +71,21 @@ Route agreed_route(const SketchOptions& sketch, const MethodOptions& method, con
   return route;
 }
 
+/// Rows that judge x are taken from the nonzeros of every column of S: where they were more than a sixteenth, a row of A that
+/// carries much could lose most of its four. Small sketches are therefore made larger, which costs nothing, unless their
+/// size was asked for: then nothing is held back.
+void hold_rows_back(const ProblemShape& shape, SketchOptions& sketch) {
+  constexpr std::int64_t kCheckRows = 64, kLeastRows = 15 * kCheckRows;
+  const bool free = sketch.oversample == 0 && sketch.sketch_rows == 0;
+  const double ratio = free ? 2 : sketch.oversample;
+  const double d =
+      sketch.sketch_rows > 0 ? static_cast<double>(sketch.sketch_rows) : ratio * static_cast<double>(shape.n);
+  const bool large = d >= kLeastRows;
+  if (!large && (!free || shape.m < 2 * (kLeastRows + kCheckRows))) return;
+  sketch.check_rows = kCheckRows;
+  if (!large) sketch.oversample = static_cast<double>(kLeastRows) / static_cast<double>(shape.n);
+}
+
 }  // namespace
 
 double tolerance_for(const MethodOptions& method, ElementType stored) {
@@ -83,8 +98,7 @@ Attempt first_attempt(const SketchOptions& sketch, const MethodOptions& method, 
   comm.together([&] { check_method(method, shape); });
   Attempt attempt{sketch, Compression::kSketch};
   if (method.method == SolveMethod::kSketchSolve) {
-    constexpr std::int64_t kCheckRows = 64;
-    if (!sketch.check_rows) attempt.sketch.check_rows = kCheckRows;
+    if (!sketch.check_rows) hold_rows_back(shape, attempt.sketch);
     return attempt;
   }
   const Route route = agreed_route(sketch, method, shape, ranks, rows_kept, backend, comm);
@@ -102,12 +116,16 @@ SketchJob unplanned_job(const Attempt& attempt, const MethodOptions& method, con
   job.reduce = attempt.sketch.reduce;
   job.refine = method.method == SolveMethod::kRefine;
   job.compression = attempt.compression;
+  job.held_back = held_back_rows(job.spec, attempt.sketch);
   return job;
 }
 
 std::string describe_job(const SketchJob& job) {
   if (job.compression == Compression::kGram) return "preconditioner: FP64 Gram matrix of A";
-  return fmt::format("sketch: {}, {}, seed {}", describe(job.spec), to_word(job.spec.precision), job.spec.seed);
+  const std::string checks =
+      job.held_back.count == 0 ? "" : fmt::format(" ({} of these rows to judge x)", job.held_back.count);
+  return fmt::format("sketch: {}{}, {}, seed {}", describe(job.spec), checks, to_word(job.spec.precision),
+                     job.spec.seed);
 }
 
 SketchJob plan_together(const Attempt& attempt, const MethodOptions& method, std::uint64_t chunk_rows,

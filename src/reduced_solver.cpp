@@ -79,9 +79,9 @@ ReducedSolution solve_by_spectrum(const TriangularFactor& factor, double cutoff)
 
 }  // namespace
 
-ReducedSolution solve_reduced(const TriangularFactor& factor, std::int64_t rows, ReducedMethod method) {
+ReducedSolution solve_reduced(const TriangularFactor& factor, std::int64_t rows, ReducedMethod method, double stored) {
   const std::int64_t n = factor.n, r = factor.r;
-  const double cutoff = 2 * std::sqrt(static_cast<double>(rows)) * factor.unit_roundoff;
+  const double cutoff = 2 * std::max(std::sqrt(static_cast<double>(rows)) * factor.unit_roundoff, stored);
   ReducedSolution solution;
   solution.condition = std::numeric_limits<double>::infinity();
   if (method == ReducedMethod::kSpectral) {

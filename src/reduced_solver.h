@@ -28,11 +28,12 @@ struct ReducedSolution {
 
 /// Solves R11 x = R12 in FP64 and judges R11.
 /// rows    of the sketch that were factored, d; of a Gram matrix n: the cut-off never depends on m
-/// Rank    column j depends on those before it when |R_jj| <= c ||R(:, j)||, c = 2 sqrt(d) u: the rounding error of a
+/// stored  u_A, the unit roundoff of the stored data: what their own rounding hides is no rank
+/// Rank    column j depends on those before it when |R_jj| <= c ||R(:, j)||, c = 2 max(sqrt(d) u, u_A): the rounding error of a
 ///         Householder QR of d rows with unit roundoff u (Higham, Accuracy and Stability, th. 19.4, in practice
 ///         sqrt(d)). A condition of 1 / c or more that no R_jj shows, and kSpectral: singular values above c times the
 ///         largest count, and the columns are those of SpectralPreconditioner where R_jj tells of another number
 ReducedSolution solve_reduced(const TriangularFactor& factor, std::int64_t rows,
-                              ReducedMethod method = ReducedMethod::kTriangle);
+                              ReducedMethod method = ReducedMethod::kTriangle, double stored = 0);
 
 }  // namespace tallsketch

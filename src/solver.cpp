@@ -16,7 +16,6 @@
 #include "src/reduced_solver.h"
 #include "src/refine_pass.h"
 #include "src/sketch_factor.h"
-#include "src/sketch_identity.h"
 #include "src/sketch_pass.h"
 #include "src/text.h"
 #include "src/watchdog.h"
@@ -29,7 +28,6 @@ namespace {
 struct Reduced {
   SketchJob job;
   FinishedSketch sketch;
-  CheckRows held_back;       // of the sketch
   TriangularFactor factor;   // rank 0
   ReducedSolution solution;  // rank 0; without rank where the Gram matrix had no Cholesky factor
 };
@@ -47,14 +45,15 @@ bool wants_cholesky(ReducedSolverChoice asked, const SketchJob& job) {
 /// The triangle of the sketch and what it says of A; by QR where Cholesky fails or is not to be believed. Rank 0.
 void solve_sketch(const MethodOptions& method, Backend& backend, Reduced& reduced) {
   constexpr double kCholeskyResolves = 1e6;
-  const std::int64_t rows = reduced.job.spec.d - reduced.held_back.count;
+  const std::int64_t rows = reduced.job.spec.d - reduced.job.held_back.count;
+  const double stored = stored_roundoff(reduced.job.shape.a_type);
   const auto solved_by = [&](FactorMethod by) {
     std::optional<TriangularFactor> factor =
-        backend.factor({by, reduced.held_back, method.ridge, reduced.sketch.exponents});
+        backend.factor({by, reduced.job.held_back, method.ridge, reduced.sketch.exponents});
     if (!factor) return false;
     add_exponents(reduced.sketch.exponents, *factor);
     reduced.factor = std::move(*factor);
-    reduced.solution = solve_reduced(reduced.factor, rows);
+    reduced.solution = solve_reduced(reduced.factor, rows, ReducedMethod::kTriangle, stored);
     return by == FactorMethod::kQr || reduced.solution.condition <= kCholeskyResolves;
   };
   if (!wants_cholesky(method.reduced_solver, reduced.job) || !solved_by(FactorMethod::kCholesky)) {
@@ -62,7 +61,7 @@ void solve_sketch(const MethodOptions& method, Backend& backend, Reduced& reduce
   }
   const bool lost = reduced.solution.rank < reduced.factor.n && method.rank_policy == RankPolicy::kMinNorm;
   if (lost || method.reduced_solver == ReducedSolverChoice::kSvd) {
-    reduced.solution = solve_reduced(reduced.factor, rows, ReducedMethod::kSpectral);
+    reduced.solution = solve_reduced(reduced.factor, rows, ReducedMethod::kSpectral, stored);
   }
 }
 
@@ -74,7 +73,8 @@ void solve_gram(const MethodOptions& method, Backend& backend, Reduced& reduced)
   if (!factor) return;
   add_exponents(reduced.sketch.exponents, *factor);
   reduced.factor = std::move(*factor);
-  reduced.solution = solve_reduced(reduced.factor, reduced.factor.n);
+  reduced.solution = solve_reduced(reduced.factor, reduced.factor.n, ReducedMethod::kTriangle,
+                                   stored_roundoff(reduced.job.shape.a_type));
 }
 
 /// Plan, one pass over the rows and an all-reduce, then the reduced problem on rank 0. Collective.
@@ -87,7 +87,6 @@ Reduced compress_and_solve(const Attempt& attempt, const MethodOptions& method, 
   // Plan first: sizes and memory decide everything before a row is read.
   reduced.job =
       plan_together(attempt, method, chunk_rows, kept ? &kept->job : nullptr, source, backend, context, report);
-  reduced.held_back = held_back_rows(reduced.job.spec, attempt.sketch);
 
   // One pass and an all-reduce: S [A | b] or [A | b]^T [A | b] on every rank. (Columns that leave its range: scaled, once more.)
   reduced.sketch =
@@ -133,7 +132,7 @@ RefineResult refined(const Reduced& reduced, const MethodOptions& method, RowSou
 Solution sketched_solution(const Reduced& reduced, Backend& backend, Report& report) {
   const ProblemShape& shape = reduced.job.shape;
   const std::vector<double> residual = residual_by_sketch(reduced.sketch, shape, reduced.solution.x, backend);
-  estimate_quality(split_residual(residual, shape.r, reduced.held_back), reduced.job.spec.d, reduced.held_back,
+  estimate_quality(split_residual(residual, shape.r, reduced.job.held_back), reduced.job.spec.d, reduced.job.held_back,
                    reduced.solution, reduced.factor, reduced.sketch.b_norm, report);
   return {reduced.solution.x, {}};
 }
@@ -143,10 +142,10 @@ Solution sketched_solution(const Reduced& reduced, Backend& backend, Report& rep
 Solution solve(const SketchOptions& sketch, const MethodOptions& asked, std::uint64_t chunk_rows, RowSource& source,
                Backend& backend, const SolveContext& context, Report& report, const KeptRows* kept_rows) {
   const Communicator& comm = context.comm;
-  const auto [m, n, r, stored] = source.shape();
+  const auto [m, n, r, type] = source.shape();
   const bool refines = asked.method == SolveMethod::kRefine;
   MethodOptions method = asked;
-  method.tolerance = tolerance_for(method, stored);
+  method.tolerance = tolerance_for(method, type);
   Attempt attempt =
       first_attempt(sketch, method, source.shape(), comm.size(), kept_rows != nullptr, backend, comm, context.progress);
 
@@ -157,9 +156,7 @@ Solution solve(const SketchOptions& sketch, const MethodOptions& asked, std::uin
     kept.reset();
     if (keeps_stored_rows(reduced, backend)) kept = {reduced.job, reduced.sketch.b_norms};
     // What A hides from this attempt, a finer one may see: before rank is judged or a certificate believed.
-    // The least norm depends on the null space, to all digits: FP64 then, whatever A is stored in.
-    const ElementType resolve = asked.rank_policy == RankPolicy::kMinNorm ? ElementType::kFloat64 : stored;
-    const std::optional<Attempt> finer = refines ? finer_attempt(attempt, resolve) : std::nullopt;
+    const std::optional<Attempt> finer = refines ? finer_attempt(attempt) : std::nullopt;
     const bool resolved = reduced.solution.condition <= resolved_condition(attempt);
     if (finer && agreed(comm, !resolved)) {
       announce(*finer, fmt::format("the condition exceeds {:.0e}", resolved_condition(attempt)), context, report);

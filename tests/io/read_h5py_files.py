@@ -158,15 +158,16 @@ def main():
             k, reading, ranks, chunk = job
             output = os.path.join(folder, f"x.{k}.{ranks}.{chunk}.h5")
             report = output + ".json"
-            done = run(["solve", *reading.arguments, "-o", output, "--report", report, "--chunk-rows", chunk, "--quiet"],
-                       ranks=ranks, cwd=folder)
+            done = run(["solve", *reading.arguments, "--method", "sketch-solve", "-o", output, "--report", report,
+                        "--chunk-rows", chunk, "--quiet"], ranks=ranks, cwd=folder)
             name = f"{reading.name} on {ranks} ranks, --chunk-rows {chunk}"
             if not checks.check(f"{name}: solved", done.code == 0, done):
                 return None
             with h5py.File(output, "r") as file:
                 x = file["x"][()]
             with open(report, encoding="utf-8") as file:
-                d = strict_json(file.read())["sketch"]["d"]
+                sketch = strict_json(file.read())["sketch"]
+                d = sketch["d"] - sketch["check_rows"]
             return reading, name, x, d
 
         results = [result for result in in_parallel(solve, jobs) if result]

@@ -1,4 +1,4 @@
-// The ladder of attempts: Gram matrix -> sketch, 16-bit -> FP32 -> FP64 for float64 data; every step sees more.
+// The ladder of attempts: Gram matrix -> sketch, 16-bit -> FP32 -> FP64; every step sees more.
 #include <optional>
 #include <vector>
 
@@ -22,9 +22,9 @@ Attempt gram() {
 }
 
 /// All attempts from this one on, the first included.
-std::vector<Attempt> ladder(const Attempt& first, ElementType stored) {
+std::vector<Attempt> ladder(const Attempt& first) {
   std::vector<Attempt> attempts = {first};
-  while (const std::optional<Attempt> finer = finer_attempt(attempts.back(), stored)) {
+  while (const std::optional<Attempt> finer = finer_attempt(attempts.back())) {
     attempts.push_back(*finer);
     REQUIRE(attempts.size() < 10);
   }
@@ -38,43 +38,24 @@ std::vector<std::string> words(const std::vector<Attempt>& attempts) {
 }
 
 using Lines = std::vector<std::string>;
-constexpr ElementType kTypes[] = {ElementType::kFloat16, ElementType::kBfloat16, ElementType::kFloat32,
-                                  ElementType::kFloat64};
-
 }  // namespace
 
-TEST_CASE("A Gram matrix gives way to a sketch: FP64 for float64 data, FP32 for others, and then nothing is left") {
-  CHECK(words(ladder(gram(), ElementType::kFloat64)) == Lines{"FP64 Gram matrix", "fp64 sketch"});
-  for (const ElementType stored : {ElementType::kFloat16, ElementType::kBfloat16, ElementType::kFloat32}) {
-    CHECK(words(ladder(gram(), stored)) == Lines{"FP64 Gram matrix", "fp32 sketch"});
-  }
+TEST_CASE("A Gram matrix gives way to an FP64 sketch, 16-bit sketches to FP32 and FP64, and then nothing is left") {
+  CHECK(words(ladder(gram())) == Lines{"FP64 Gram matrix", "fp64 sketch"});
+  CHECK(words(ladder(sketch_in(SketchPrecision::kFp16))) == Lines{"fp16 sketch", "fp32 sketch", "fp64 sketch"});
+  CHECK(words(ladder(sketch_in(SketchPrecision::kBf16))) == Lines{"bf16 sketch", "fp32 sketch", "fp64 sketch"});
+  CHECK(words(ladder(sketch_in(SketchPrecision::kFp32))) == Lines{"fp32 sketch", "fp64 sketch"});
+  CHECK(words(ladder(sketch_in(SketchPrecision::kFp64))) == Lines{"fp64 sketch"});
 }
 
-TEST_CASE("16-bit sketches go to FP32, and to FP64 for float64 data alone") {
-  CHECK(words(ladder(sketch_in(SketchPrecision::kFp16), ElementType::kFloat64)) ==
-        Lines{"fp16 sketch", "fp32 sketch", "fp64 sketch"});
-  CHECK(words(ladder(sketch_in(SketchPrecision::kBf16), ElementType::kFloat64)) ==
-        Lines{"bf16 sketch", "fp32 sketch", "fp64 sketch"});
-  CHECK(words(ladder(sketch_in(SketchPrecision::kFp32), ElementType::kFloat64)) == Lines{"fp32 sketch", "fp64 sketch"});
-  for (const ElementType stored : {ElementType::kFloat16, ElementType::kBfloat16, ElementType::kFloat32}) {
-    CHECK(words(ladder(sketch_in(SketchPrecision::kFp16), stored)) == Lines{"fp16 sketch", "fp32 sketch"});
-    CHECK(words(ladder(sketch_in(SketchPrecision::kFp32), stored)) == Lines{"fp32 sketch"});
-  }
-  for (const ElementType stored : kTypes) {
-    CHECK(words(ladder(sketch_in(SketchPrecision::kFp64), stored)) == Lines{"fp64 sketch"});
-  }
-}
-
-TEST_CASE("Every step resolves more, or is the sketch after a Gram matrix of data that hold no more") {
-  for (const ElementType stored : kTypes) {
-    for (const SketchPrecision precision : {SketchPrecision::kBf16, SketchPrecision::kFp16, SketchPrecision::kFp32}) {
-      const std::vector<Attempt> attempts = ladder(sketch_in(precision), stored);
-      for (std::size_t i = 1; i < attempts.size(); ++i) {
-        CHECK(resolved_condition(attempts[i]) > resolved_condition(attempts[i - 1]));
-      }
+TEST_CASE("Every step resolves more") {
+  for (const Attempt& first : {sketch_in(SketchPrecision::kBf16), sketch_in(SketchPrecision::kFp16),
+                               sketch_in(SketchPrecision::kFp32), gram()}) {
+    const std::vector<Attempt> attempts = ladder(first);
+    for (std::size_t i = 1; i < attempts.size(); ++i) {
+      CHECK(resolved_condition(attempts[i]) > resolved_condition(attempts[i - 1]));
     }
   }
-  CHECK(resolved_condition(ladder(gram(), ElementType::kFloat64).back()) > resolved_condition(gram()));
   CHECK(resolved_condition(gram()) < 1e8);  // where squares lose everything
 }
 
@@ -85,7 +66,7 @@ TEST_CASE("A finer attempt keeps the shape of the sketch, and drops what only th
   coarse.sketch.oversample = 7;
   coarse.sketch.seed = 99;
   coarse.sketch.zeta = 8;
-  const std::vector<Attempt> attempts = ladder(coarse, ElementType::kFloat64);
+  const std::vector<Attempt> attempts = ladder(coarse);
   REQUIRE(attempts.size() == 3);
   for (const Attempt& attempt : attempts) {
     CHECK(attempt.compression == Compression::kSketch);
