@@ -161,7 +161,9 @@ void tell_ranks(const Communicator& comm, const Backend& backend, Progress& prog
 void warn_of_x(Report& report) {
   const SolverOutcome& s = report.solver;
   const SketchPrecision precision = report.sketch->precision;
-  const double resolved = precision == SketchPrecision::kFp64 ? 5e13 : 1e5;  // above, x has about one digit
+  const bool refined = s.backward_error.has_value();
+  // Above, x has about one digit: a relative error of condition times the sketch's rounding, or the certificate.
+  const double resolved = refined ? 0.1 / *s.backward_error : precision == SketchPrecision::kFp64 ? 5e13 : 1e5;
   constexpr double kFar = 0.3;  // of ||x||: single coefficients may then have the wrong sign
   if (*s.rank < report.shape->n) {
     report.warnings.push_back(
@@ -169,9 +171,9 @@ void warn_of_x(Report& report) {
                     "one of least norm",
                     *s.rank, report.shape->n));
   } else if (*s.condition_estimate > resolved) {
-    report.warnings.push_back(
-        fmt::format("the condition {:.2g} is near what an {} sketch can resolve: few digits of x are certain",
-                    *s.condition_estimate, to_word(precision)));
+    report.warnings.push_back(fmt::format(
+        "the condition {:.2g} is near what {} can resolve: few digits of x are certain", *s.condition_estimate,
+        refined ? std::string("this backward error") : fmt::format("an {} sketch", to_word(precision))));
   } else if (s.x_error_estimate && *s.x_error_estimate > kFar) {
     report.warnings.push_back(
         "single coefficients of x may have the wrong size or sign, although x fits nearly as well as "

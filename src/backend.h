@@ -43,7 +43,7 @@ struct SketchJob {
   bool refine = false;  // passes over the same rows will follow
   Compression compression = Compression::kSketch;
   CheckRows held_back = {};  // of the sketch: what judges x
-  bool kept = false;    // the rows that the last job kept are this one's: nothing is uploaded
+  bool kept = false;         // the rows that the last job kept are this one's: nothing is uploaded
 
   /// The number format whose range the data must fit.
   SketchPrecision accumulates() const {

@@ -67,7 +67,8 @@ Plan make_plan(const ProblemShape& shape, const SketchSpec& spec, int ranks, con
   const std::int64_t cols = shape.n + shape.r;
   plan.sketch_bytes =
       compression == Compression::kGram ? cols * cols * 8 : spec.d * cols * sketch_element_size(spec.precision);
-  plan.factor_bytes = 2 * plan.sketch_bytes + cols * cols * 8;  // column-major copy, cuSOLVER / LAPACK work, R
+  plan.factor_bytes =
+      2 * plan.sketch_bytes + 3 * cols * cols * 8;  // FP64 or column-major copy, work; G, R, its inverse
 
   const auto fits = [&] { return limits.memory_bytes <= 0 || plan.total_bytes() <= limits.memory_bytes; };
   const std::int64_t wanted = limits.chunk_rows > 0 ? limits.chunk_rows : default_chunk_rows(shape, spec);

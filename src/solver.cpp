@@ -13,9 +13,8 @@
 #include "src/outcome.h"
 #include "src/planning.h"
 #include "src/progress.h"
-#include "src/reduced_solver.h"
+#include "src/reduced_problem.h"
 #include "src/refine_pass.h"
-#include "src/sketch_factor.h"
 #include "src/sketch_pass.h"
 #include "src/text.h"
 #include "src/watchdog.h"
@@ -24,58 +23,8 @@ namespace tallsketch {
 
 namespace {
 
-/// What is known once the rows are compressed and, on rank 0, the reduced problem is solved.
-struct Reduced {
-  SketchJob job;
-  FinishedSketch sketch;
-  TriangularFactor factor;   // rank 0
-  ReducedSolution solution;  // rank 0; without rank where the Gram matrix had no Cholesky factor
-};
-
 /// Collective: what rank 0 says.
 bool agreed(const Communicator& comm, bool said) { return comm.max(comm.is_root() && said ? 1 : 0) == 1; }
-
-/// Cholesky where that was asked for or is the better choice: an FP32 sketch's Gram matrix in FP64 loses less up to condition
-/// 1e6 than QR in FP32, and costs less; an FP64 sketch's would lose half the digits that the sketch was made for.
-bool wants_cholesky(ReducedSolverChoice asked, const SketchJob& job) {
-  if (asked == ReducedSolverChoice::kAuto) return job.accumulates() != SketchPrecision::kFp64;
-  return asked == ReducedSolverChoice::kCholesky;
-}
-
-/// The triangle of the sketch and what it says of A; by QR where Cholesky fails or is not to be believed. Rank 0.
-void solve_sketch(const MethodOptions& method, Backend& backend, Reduced& reduced) {
-  constexpr double kCholeskyResolves = 1e6;
-  const std::int64_t rows = reduced.job.spec.d - reduced.job.held_back.count;
-  const double stored = stored_roundoff(reduced.job.shape.a_type);
-  const auto solved_by = [&](FactorMethod by) {
-    std::optional<TriangularFactor> factor =
-        backend.factor({by, reduced.job.held_back, method.ridge, reduced.sketch.exponents});
-    if (!factor) return false;
-    add_exponents(reduced.sketch.exponents, *factor);
-    reduced.factor = std::move(*factor);
-    reduced.solution = solve_reduced(reduced.factor, rows, ReducedMethod::kTriangle, stored);
-    return by == FactorMethod::kQr || reduced.solution.condition <= kCholeskyResolves;
-  };
-  if (!wants_cholesky(method.reduced_solver, reduced.job) || !solved_by(FactorMethod::kCholesky)) {
-    solved_by(FactorMethod::kQr);
-  }
-  const bool lost = reduced.solution.rank < reduced.factor.n && method.rank_policy == RankPolicy::kMinNorm;
-  if (lost || method.reduced_solver == ReducedSolverChoice::kSvd) {
-    reduced.solution = solve_reduced(reduced.factor, rows, ReducedMethod::kSpectral, stored);
-  }
-}
-
-/// The same from the Gram matrix, which has a Cholesky factor or is of no use.
-void solve_gram(const MethodOptions& method, Backend& backend, Reduced& reduced) {
-  std::optional<TriangularFactor> factor =
-      backend.factor({FactorMethod::kCholesky, {}, method.ridge, reduced.sketch.exponents});
-  reduced.solution.condition = std::numeric_limits<double>::infinity();
-  if (!factor) return;
-  add_exponents(reduced.sketch.exponents, *factor);
-  reduced.factor = std::move(*factor);
-  reduced.solution = solve_reduced(reduced.factor, reduced.factor.n, ReducedMethod::kTriangle,
-                                   stored_roundoff(reduced.job.shape.a_type));
-}
 
 /// Plan, one pass over the rows and an all-reduce, then the reduced problem on rank 0. Collective.
 /// kept  rows that the backend has already, or nothing
@@ -95,10 +44,7 @@ Reduced compress_and_solve(const Attempt& attempt, const MethodOptions& method, 
   context.watchdog.enter("factor", factor_seconds(reduced.job));
   comm.together([&] {
     if (!comm.is_root()) return;
-    context.timer.time(Phase::kFactor, [&] {
-      attempt.compression == Compression::kGram ? solve_gram(method, backend, reduced)
-                                                : solve_sketch(method, backend, reduced);
-    });
+    context.timer.time(Phase::kFactor, [&] { solve_reduced_problem(method, backend, reduced); });
     record_reduced(reduced.factor, reduced.solution, attempt.compression, method, report.solver);
   });
   return reduced;

@@ -1,0 +1,24 @@
+// The reduced problem of one attempt: what all rows became, and what rank 0 makes of it. Called by solver.cpp.
+#pragma once
+
+#include "src/backend.h"
+#include "src/options.h"
+#include "src/reduced_solver.h"
+#include "src/sketch_pass.h"
+#include "src/triangular_factor.h"
+
+namespace tallsketch {
+
+/// What is known once the rows are compressed and, on rank 0, the reduced problem is solved.
+struct Reduced {
+  SketchJob job;
+  FinishedSketch sketch;
+  TriangularFactor factor;   // rank 0
+  ReducedSolution solution;  // rank 0; without rank where the Gram matrix had no Cholesky factor
+};
+
+/// The triangle of the sketch, or of the Gram matrix, x from it, and what it says of A. Rank 0.
+/// reduced  in job and sketch, out factor and solution
+void solve_reduced_problem(const MethodOptions& method, Backend& backend, Reduced& reduced);
+
+}  // namespace tallsketch
