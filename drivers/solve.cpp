@@ -88,8 +88,8 @@ void tell_residual_of_sketch(const Report& report, Progress& progress) {
                     s.check_rows, *s.residual_check, 100 * *s.residual_excess_check,
                     100 / std::sqrt(2.0 * static_cast<double>(s.check_rows * report.shape->r))));
   }
-  progress.line(fmt::format("backward error: at most about {:.2g} of ||A||, estimated; --method refine certifies it",
-                            *s.backward_error_bound));
+  progress.line(fmt::format("backward error: about {:.2g} of ||A||, estimated; --method refine certifies one",
+                            *s.backward_error_estimate));
   if (s.x_error_estimate) {
     progress.line(fmt::format("x against the least-squares x: expected to differ by about {:.2g} of the norm of this x",
                               *s.x_error_estimate));
@@ -102,9 +102,10 @@ void tell_residual_of_refinement(const Report& report, Progress& progress) {
                             s.converged ? "converged" : "NOT converged (" + s.reason + ")", s.passes, *s.backward_error,
                             s.preconditioner == to_word(PreconditionerChoice::kGram) ? "Gram matrix" : "sketch"));
   progress.line(fmt::format(
-      "residual: ||A x - b|| = {:.6g}{}, {:.3g} of ||b||, {:.1g} above the least; ||A^T (A x - b)|| = {:.2g}, columns "
+      "residual: ||A x - b|| = {:.6g}{}, {:.3g} of ||b||, {:.1g} % above the least; ||A^T (A x - b)|| = {:.2g}, "
+      "columns "
       "scaled{}",
-      *s.residual_norm, over_columns(report), *s.relative_residual, s.residual_excess_estimate.value_or(0),
+      *s.residual_norm, over_columns(report), *s.relative_residual, 100 * s.residual_excess_estimate.value_or(0),
       *s.normal_residual, s.ridge > 0 ? "; all with the rows of the ridge" : ""));
 }
 
@@ -120,6 +121,11 @@ void tell_outcome(const Report& report, const PhaseTimer& timer, const std::stri
   }
   progress.line(fmt::format("condition of A with scaled columns about {:.3g}, matrix rank {} of {}, by {}",
                             *s.condition_estimate, *s.rank, report.shape->n, s.reduced_solver));
+  if (s.standard_error_spread) {
+    progress.line(fmt::format("standard errors: in /standard_errors, by the {}, uncertain by {:.2g} %",
+                              s.preconditioner == to_word(PreconditionerChoice::kGram) ? "Gram matrix" : "sketch",
+                              100 * *s.standard_error_spread));
+  }
   std::string times;
   for (const Phase phase : {Phase::kOpen, Phase::kRead, Phase::kUpload, Phase::kSketch, Phase::kReduce, Phase::kFactor,
                             Phase::kRefine, Phase::kWrite, Phase::kTotal}) {
@@ -140,11 +146,13 @@ void record_failure(Report& report, const Error& failure) {
 
 /// x is written by now, and says in its provenance how good it is.
 void require_converged(const SolverOutcome& s) {
-  require(
-      s.converged, ErrorKind::kNotConverged,
-      fmt::format("refinement has not converged: {} after {} passes over A, backward error {:.2g}; x is written all "
-                  "the same; a larger --oversample, --precision fp64, more --max-iters or a larger --tol may help",
-                  s.reason, s.passes, s.backward_error.value_or(std::numeric_limits<double>::infinity())));
+  require(s.converged, ErrorKind::kNotConverged,
+          fmt::format(
+              "refinement has not converged: {} after {} passes over A, backward error {:.2g}; x is written all "
+              "the same; {}more --max-iters or a larger --tol may help",
+              s.reason, s.passes, s.backward_error.value_or(std::numeric_limits<double>::infinity()),
+              s.preconditioner == to_word(PreconditionerChoice::kGram) ? "--preconditioner sketch, "
+                                                                       : "a larger --oversample, --precision fp64, "));
 }
 
 bool leaves_report(const Error& failure) {
@@ -166,15 +174,16 @@ void warn_of_x(Report& report) {
   const double resolved = refined ? 0.1 / *s.backward_error : precision == SketchPrecision::kFp64 ? 5e13 : 1e5;
   constexpr double kFar = 0.3;  // of ||x||: single coefficients may then have the wrong sign
   if (*s.rank < report.shape->n) {
-    report.warnings.push_back(
-        fmt::format("the columns of A are dependent (matrix rank {} of {}): of many x that fit as well, this is the "
-                    "one of least norm",
-                    *s.rank, report.shape->n));
+    report.warnings.push_back(fmt::format(
+        "the columns of A are dependent as far as an {} sketch can tell (matrix rank {} of {}): of many x that "
+        "fit as well, this is the one of least norm",
+        to_word(precision), *s.rank, report.shape->n));
   } else if (*s.condition_estimate > resolved) {
     report.warnings.push_back(fmt::format(
         "the condition {:.2g} is near what {} can resolve: few digits of x are certain", *s.condition_estimate,
         refined ? std::string("this backward error") : fmt::format("an {} sketch", to_word(precision))));
-  } else if (s.x_error_estimate && *s.x_error_estimate > kFar) {
+  }
+  if (s.x_error_estimate && *s.x_error_estimate > kFar) {
     report.warnings.push_back(
         "single coefficients of x may have the wrong size or sign, although x fits nearly as well as "
         "the least-squares solution; raise --oversample, and compare several --seed");

@@ -22,7 +22,8 @@ namespace {
 
 const char* const kExitCodes =
     "Exit codes: 0 solved | 1 internal | 2 usage | 3 input | 4 NaN or Inf, or data that the sketch cannot hold | "
-    "5 rank deficient | 7 out of memory | 8 communication | 9 output not written | 75 stopped by a signal";
+    "5 rank deficient | 6 not converged | 7 out of memory | 8 communication | 9 output not written | 75 stopped by a "
+    "signal";
 
 void print_once(const Communicator& comm, std::FILE* stream, const std::string& text) {
   if (!comm.is_root()) return;

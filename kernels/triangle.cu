@@ -9,8 +9,8 @@ constexpr int kThreads = 128;
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    take_triangle_kernel(const T* __restrict__ in, std::int64_t pitch, std::int64_t n, double* __restrict__ r,
-                         double* __restrict__ identity, double* __restrict__ figures) {
+    take_triangle_kernel(const T* in, std::int64_t pitch, std::int64_t n, double* r, double* __restrict__ identity,
+                         double* __restrict__ figures) {
   __shared__ double sums[kThreads];
   const std::int64_t j = blockIdx.x;
   double squares = 0;

@@ -14,6 +14,7 @@ namespace tallsketch {
 struct Attempt {
   SketchOptions sketch;
   Compression compression = Compression::kSketch;
+  bool automatic_d = false;  // nobody asked for d: less will do where memory is short
 };
 
 /// Conditions, after column scaling, up to which a preconditioner resolves every direction and a certificate by it can be

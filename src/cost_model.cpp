@@ -11,8 +11,8 @@ double expected_passes(double tolerance, double ratio) {
   // The first judgement, the last, and one for the round in which rounding is corrected; e^9 is what the sketch's solution
   // has already, and a residual that is not as large as b.
   constexpr double kFixed = 3, kHeadStart = 9;
-  const double decades = std::max(1.0, -std::log(tolerance) - kHeadStart);
-  return kFixed + decades / std::log(std::sqrt(ratio));
+  const double e_folds = std::max(1.0, -std::log(tolerance) - kHeadStart);
+  return kFixed + e_folds / std::log(std::sqrt(ratio));
 }
 
 Route cheapest_route(const SolveCosts& costs, std::int64_t n, double tolerance, const RouteLimits& limits) {

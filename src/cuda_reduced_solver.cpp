@@ -201,7 +201,7 @@ int CudaReducedSolver::fetch_factor(T* matrix, std::int64_t pitch, const int* in
 }
 
 void CudaReducedSolver::warm_up_triangle() {
-  if (!triangle_) return;
+  if (!triangle_ || triangle_.use_count() > 1) return;  // somebody's R lies there
   const DeviceTriangle triangle(triangle_->r.data(), triangle_->n, triangle_, blas_.get(), stream_);
   static_cast<void>(triangle.condition_estimate());
 }

@@ -51,7 +51,10 @@ class CudaReducedSolver {
   void warm_up_triangle();
 
   /// Device bytes that are held, but for what the libraries hold themselves.
-  std::int64_t held_bytes() const { return matrix_.count() + gram_.count() + small_.count() + work_.count(); }
+  std::int64_t held_bytes() const {
+    const std::int64_t triangle = triangle_ ? 16 * triangle_->n * triangle_->n : 0;
+    return matrix_.count() + gram_.count() + small_.count() + work_.count() + triangle;
+  }
 
  private:
   std::vector<double> diagonal_of(const double* gram, std::int64_t cols, std::int64_t pitch);

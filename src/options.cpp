@@ -44,8 +44,8 @@ void add_sketch_options(CLI::App& app, SketchOptions& options) {
       ->type_name("D");
   app.add_option(
          "--check-rows", options.check_rows,
-         "further rows of the sketch, beyond d, that x is not made from and that measure its residual (default: 64 "
-         "for sketch-solve with d >= 960, else 0)")
+         "sketch-solve: further rows of the sketch, on top of --oversample or --sketch-rows and rounded up to whole "
+         "blocks, that x is not made from and that measure its residual (default: 64 from d = 960 on, else 0)")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{4096}))
       ->type_name("C");
   app.add_option("--seed", options.seed, "seed of the sketch, 64 bits")->capture_default_str()->check(check_seed);
@@ -74,7 +74,7 @@ void add_run_options(CLI::App& app, RunOptions& options) {
       ->type_name("TIME[s|m|h]");
   app.add_flag("--ignore-launcher", options.ignore_launcher,
                "run even if the launcher started more tasks than MPI sees");
-  auto* quiet = app.add_flag("--quiet", options.quiet, "no progress lines");
+  auto* quiet = app.add_flag("--quiet", options.quiet, "no progress lines and no warnings; the report has them");
   app.add_flag("--verbose", options.verbose, "more lines: ranks, devices, plan")->excludes(quiet);
 }
 
@@ -95,14 +95,15 @@ void add_backend_options(CLI::App& app, RunOptions& options) {
 void add_method_options(CLI::App& app, MethodOptions& options) {
   add_choice(app, "--method", options.method,
              "refine: passes over A until the backward error of x is certified; sketch-solve: one pass over A, x from "
-             "the sketch, with a residual some ten per cent above the least");
+             "the sketch, with a residual up to some 40 per cent above the least (d = 2n)");
   add_tolerance(app, options.tolerance);
-  app.add_option("--max-iters", options.max_passes, "refine: passes over A, at most")
+  app.add_option("--max-iters", options.max_passes,
+                 "refine: passes over A after that of the preconditioner, at most; a certificate takes three at least")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));
   app.add_option("--ridge", options.ridge, "LAMBDA: minimise ||A x - b||^2 + LAMBDA ||x||^2")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 1e300))
+      ->check(CLI::NonNegativeNumber)
       ->check(check_finite)
       ->type_name("LAMBDA");
   app.add_flag(
@@ -113,7 +114,8 @@ void add_method_options(CLI::App& app, MethodOptions& options) {
   add_choice(
       app, "--preconditioner", options.preconditioner,
       "refine: what the passes are preconditioned by, a sketch of A or its FP64 Gram matrix (normal equations; up "
-      "to condition 1e7, then the sketch); auto: what is expected to be faster");
+      "to condition 1e7, then the sketch); auto: what is expected to be faster, but a sketch where an option shapes "
+      "it");
   add_choice(
       app, "--reduced-solver", options.reduced_solver,
       "how the sketch is factored: QR in its own precision; Cholesky of its FP64 Gram matrix (up to condition 1e6, "

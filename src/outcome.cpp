@@ -72,24 +72,30 @@ void estimate_quality(const SketchResidual& residual, std::int64_t d, const Chec
                       const ReducedSolution& solution, const TriangularFactor& factor, double b_norm, Report& report) {
   SolverOutcome& outcome = report.solver;
   // The rows that x was made from are a sketch of their own, once their share of S is made up for.
-  const auto rows = static_cast<double>(d - held_back.count);
-  const double shrink = 1 - static_cast<double>(solution.rank) / rows;
+  const auto rows = static_cast<double>(d - held_back.count), r = static_cast<double>(factor.r);
   const double sketched = residual.used * std::sqrt(static_cast<double>(d) / rows);
   const double x_norm = norm_of(solution.x);
+  // A ridge leaves rank - lambda ||D N||_F^2 degrees of freedom, and its rows, which are not sketched, add to a residual.
+  const auto rank = static_cast<double>(solution.rank);
+  const double freedom = std::max(0.0, rank - outcome.ridge * solution.spread * solution.spread * rank);
+  const double shrink = 1 - freedom / rows;
+  const double ridge_part = std::sqrt(outcome.ridge) * x_norm;
   // With r* the best residual: the sketched minimum is about sqrt(shrink) ||r*||, and ||A x - b|| about ||r*|| / sqrt(shrink).
-  outcome.residual_norm = sketched / shrink;
+  const double best = std::hypot(sketched / std::sqrt(shrink), ridge_part);
+  outcome.residual_norm = std::hypot(sketched / shrink, ridge_part);
   outcome.relative_residual = b_norm == 0 ? 0.0 : *outcome.residual_norm / b_norm;
-  outcome.residual_excess_estimate = 1 / std::sqrt(shrink) - 1;
+  outcome.residual_excess_estimate = best > 0 ? *outcome.residual_norm / best - 1 : 1 / std::sqrt(shrink) - 1;
   outcome.x_norm = x_norm;
   if (held_back.count > 0) {
     const auto checks = static_cast<double>(held_back.count);
-    const double measured = residual.check * std::sqrt(static_cast<double>(d) / checks);
+    const double measured = std::hypot(residual.check * std::sqrt(static_cast<double>(d) / checks), ridge_part);
     outcome.residual_check = measured;
     outcome.check_rows = held_back.count;
-    const double best = sketched / std::sqrt(shrink);
     if (best > 0) outcome.residual_excess_check = measured / best - 1;
-    constexpr double kFar = 4;  // standard deviations of `checks` squares of normal numbers, about
-    if (measured > *outcome.residual_norm * (1 + kFar / std::sqrt(2 * checks))) {
+    constexpr double kFar =
+        4;  // standard deviations, about: of checks r squares of normal numbers, and of the estimate
+    const double deviation = std::hypot(1 / std::sqrt(2 * checks * r), 1 / std::sqrt((rows - freedom) * r));
+    if (measured > *outcome.residual_norm * (1 + kFar * deviation)) {
       report.warnings.push_back(fmt::format(
           "{} sketch rows that x has not seen give ||A x - b|| = {:.3g}, well above the expected {:.3g}: this sketch "
           "fits A badly; raise --oversample or --zeta, or use --method refine",
@@ -97,8 +103,8 @@ void estimate_quality(const SketchResidual& residual, std::int64_t d, const Chec
     }
   }
   // ||A (x - x*)||^2 = ||A x - b||^2 - ||r*||^2, spread over the range of A without preference.
-  const double excess = *outcome.residual_excess_estimate;
-  const double moved = *outcome.residual_norm * std::sqrt(1 - 1 / ((1 + excess) * (1 + excess)));
+  const double seen = std::max(*outcome.residual_norm, outcome.residual_check.value_or(0));
+  const double moved = std::sqrt(std::max(0.0, (seen - best) * (seen + best)));
   if (x_norm > 0) outcome.x_error_estimate = moved * (solution.spread / x_norm);
   // Moving b by A (x* - x) makes x exact; so does a change of A and b of this size together.
   std::vector<double> y = solution.x;
@@ -107,7 +113,7 @@ void estimate_quality(const SketchResidual& residual, std::int64_t d, const Chec
   }
   const double a_norm = solution.preconditioner->frobenius_norm();
   const double size = std::hypot(a_norm * norm_of(y), b_norm);
-  outcome.backward_error_bound = size == 0 || moved == 0 ? 0.0 : moved / size;
+  outcome.backward_error_estimate = size == 0 || moved == 0 ? 0.0 : moved / size;
   outcome.converged = true;
   outcome.reason = fmt::format("sketch-solve, {} over A", outcome.passes == 1 ? "one pass" : "with more passes");
 }
@@ -125,11 +131,17 @@ void record_refinement(const RefineResult& result, double b_norm, SolverOutcome&
   const double moved = norm_of(result.preconditioned_gradient);
   if (*outcome.residual_norm > 0) {
     const double share = moved / *outcome.residual_norm;
-    outcome.residual_excess_estimate = share < 1 ? 1 / std::sqrt(1 - share * share) - 1 : share;
+    if (share < 1) outcome.residual_excess_estimate = 1 / std::sqrt(1 - share * share) - 1;
   } else {
     outcome.residual_excess_estimate = 0;
   }
   outcome.x_norm = norm_of(result.x);
+}
+
+double standard_error_spread(std::int64_t sketch_rows, const ReducedSolution& solution) {
+  const auto n = static_cast<double>(solution.preconditioner->size());
+  if (sketch_rows == 0) return n * 0x1p-53 * solution.condition * solution.condition;
+  return 1 / std::sqrt(2 * std::max(1.0, static_cast<double>(sketch_rows) - static_cast<double>(solution.rank)));
 }
 
 std::vector<double> standard_errors(const ReducedSolution& solution, const TriangularFactor& factor,

@@ -41,10 +41,14 @@ void estimate_quality(const SketchResidual& residual, std::int64_t d, const Chec
 /// What the certificate says of x, over all right-hand sides.
 void record_refinement(const RefineResult& result, double b_norm, SolverOutcome& outcome);
 
+/// Relative uncertainty of standard errors: of a sketch of d rows 1 / sqrt(2 (d - n)), the spread of an inverse Wishart
+/// variance halved; of the Gram matrix (d = 0) its rounding, n u condition^2.
+double standard_error_spread(std::int64_t sketch_rows, const ReducedSolution& solution);
+
 /// sqrt(sigma_k^2 [(A^T A)^-1]_jj), (n, r) row-major, with sigma_k^2 = ||b_k - A x_k||^2 / (m - rank).
-/// sketch_rows  d of the sketch that made the preconditioner; 0: it is exact. A sketch makes (A^T A)^-1 larger by
+/// sketch_rows  d of the sketch that made the preconditioner; 0: the Gram matrix did. A sketch makes (A^T A)^-1 larger by
 ///              d / (d - n - 1) in the mean, which is taken back
-/// Limits       from a sketch within about sqrt(2 / (d - n)) of the exact ones, relative
+/// Limits       standard_error_spread
 std::vector<double> standard_errors(const ReducedSolution& solution, const TriangularFactor& factor,
                                     const RefineResult& result, const ProblemShape& shape, std::int64_t sketch_rows);
 

@@ -1,6 +1,8 @@
 #include "src/planning.h"
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -16,8 +18,10 @@ namespace tallsketch {
 
 namespace {
 
-void check_method(const MethodOptions& method, const ProblemShape& shape) {
+void check_method(const SketchOptions& sketch, const MethodOptions& method, const ProblemShape& shape) {
   const bool refines = method.method == SolveMethod::kRefine;
+  require(!refines || sketch.check_rows.value_or(0) == 0, ErrorKind::kUsage,
+          "--check-rows judge the x of --method sketch-solve; refine measures its residual by passes: leave them out");
   require(refines || method.preconditioner == PreconditionerChoice::kAuto, ErrorKind::kUsage,
           "--preconditioner belongs to --method refine; sketch-solve has no passes to precondition: leave it out");
   require(
@@ -50,19 +54,21 @@ bool gram_allowed(const SketchOptions& sketch, const MethodOptions& method) {
 Route agreed_route(const SketchOptions& sketch, const MethodOptions& method, const ProblemShape& shape, int ranks,
                    bool rows_kept, Backend& backend, const Communicator& comm) {
   const std::int64_t rows = divide_up(shape.m, ranks);
-  bool kept = false;
-  comm.together([&] {
-    SketchJob job{.spec = make_sketch_spec(shape, sketch), .shape = shape, .refine = true, .kept = rows_kept};
-    const PlanLimits memory = backend.plan_limits(job);
-    kept = memory.kept_row_bytes > 0 && rows * memory.kept_row_bytes < memory.memory_bytes;
-  });
   RouteLimits limits;
   limits.oversample = sketch.sketch_rows > 0 ? static_cast<double>(sketch.sketch_rows) / static_cast<double>(shape.n)
                                              : sketch.oversample;
   // A sketch as tall as A would save nothing.
   limits.most_oversample = static_cast<double>(shape.m) / static_cast<double>(shape.n);
   limits.gram_allowed = gram_allowed(sketch, method);
-  Route route = cheapest_route(backend.solve_costs(shape, rows, kept), shape.n, method.tolerance, limits);
+  Route route;
+  comm.together([&] {
+    // Rows stay where the least of the routes leaves room for them; plan_together sees to the sketch.
+    const SketchJob job{.spec = make_sketch_spec(shape, sketch), .shape = shape, .refine = true, .kept = rows_kept};
+    const PlanLimits memory = backend.plan_limits(job);
+    const std::int64_t least = memory.scratch_bytes(1) + 5 * (shape.n + shape.r) * (shape.n + shape.r) * 8;
+    const bool kept = memory.kept_row_bytes > 0 && rows * memory.kept_row_bytes + least < memory.memory_bytes;
+    route = cheapest_route(backend.solve_costs(shape, rows, kept), shape.n, method.tolerance, limits);
+  });
   // Standard errors from the Gram matrix are exact.
   if (method.standard_errors && limits.gram_allowed) route.compression = Compression::kGram;
   if (method.preconditioner == PreconditionerChoice::kGram) route.compression = Compression::kGram;
@@ -71,19 +77,63 @@ Route agreed_route(const SketchOptions& sketch, const MethodOptions& method, con
   return route;
 }
 
+/// Sketch rows, at least, that nobody asked for otherwise: so many that the sums of m zeta / d terms round no worse than the
+/// factorisation of d rows, as far as the engine's widest strips hold them.
+std::int64_t least_rows(const ProblemShape& shape) {
+  return std::min<std::int64_t>(1984, static_cast<std::int64_t>(std::sqrt(static_cast<double>(shape.m))));
+}
+
 /// Rows that judge x are taken from the nonzeros of every column of S: where they were more than a sixteenth, a row of A that
 /// carries much could lose most of its four. Small sketches are therefore made larger, which costs nothing, unless their
-/// size was asked for: then nothing is held back.
+/// size was asked for: then nothing is held back by itself.
 void hold_rows_back(const ProblemShape& shape, SketchOptions& sketch) {
-  constexpr std::int64_t kCheckRows = 64, kLeastRows = 15 * kCheckRows;
+  constexpr std::int64_t kCheckRows = 64, kShare = 15;
+  SketchOptions held = sketch;
+  if (!held.check_rows) held.check_rows = kCheckRows;
+  const std::int64_t checks = check_row_count(held), least = std::max(kShare * checks, least_rows(shape));
   const bool free = sketch.oversample == 0 && sketch.sketch_rows == 0;
   const double ratio = free ? 2 : sketch.oversample;
   const double d =
       sketch.sketch_rows > 0 ? static_cast<double>(sketch.sketch_rows) : ratio * static_cast<double>(shape.n);
-  const bool large = d >= kLeastRows;
-  if (!large && (!free || shape.m < 2 * (kLeastRows + kCheckRows))) return;
-  sketch.check_rows = kCheckRows;
-  if (!large) sketch.oversample = static_cast<double>(kLeastRows) / static_cast<double>(shape.n);
+  const bool large = d >= static_cast<double>(least);
+  const bool may_grow = free && checks > 0 && shape.m >= 2 * (least + checks);
+  if (!large && may_grow) held.oversample = static_cast<double>(least) / static_cast<double>(shape.n);
+  if (sketch.check_rows || large || may_grow) sketch = held;
+}
+
+/// Plans the job; a d that nobody asked for is halved, down to 2n, where that makes room for it, or for rows that stay in
+/// memory. Local: equal limits give all ranks the same.
+/// Errors  kMemory
+void plan_within(PlanLimits limits, const Attempt& attempt, const MethodOptions& method, int ranks, Backend& backend,
+                 SketchJob& job) {
+  const auto planned = [&](const SketchJob& next) -> std::optional<Plan> {
+    try {
+      return make_plan(next.shape, next.spec, ranks, limits, next.compression);
+    } catch (const Error& e) {
+      if (e.kind() != ErrorKind::kMemory || !attempt.automatic_d) throw;
+      return std::nullopt;
+    }
+  };
+  constexpr double kLeastRatio = 2;
+  const bool may_shrink = attempt.automatic_d && job.compression == Compression::kSketch;
+  std::optional<SketchJob> best;
+  SketchJob candidate;
+  for (Attempt next = attempt;;) {
+    candidate = unplanned_job(next, method, job.shape);
+    candidate.kept = job.kept;
+    limits.scratch_bytes = backend.plan_limits(candidate).scratch_bytes;
+    const std::optional<Plan> plan = planned(candidate);
+    const bool keeps = plan && (plan->residency != Residency::kFile || limits.kept_row_bytes == 0);
+    if (plan && (keeps || !best)) {
+      candidate.plan = *plan;
+      best = candidate;
+    }
+    const bool last = !may_shrink || next.sketch.oversample <= kLeastRatio;
+    if (keeps || last) break;
+    next.sketch.oversample = std::max(kLeastRatio, next.sketch.oversample / 2);
+  }
+  if (!best) make_plan(candidate.shape, candidate.spec, ranks, limits, candidate.compression);  // throws, with figures
+  job = *best;
 }
 
 }  // namespace
@@ -95,15 +145,20 @@ double tolerance_for(const MethodOptions& method, ElementType stored) {
 
 Attempt first_attempt(const SketchOptions& sketch, const MethodOptions& method, const ProblemShape& shape, int ranks,
                       bool rows_kept, Backend& backend, const Communicator& comm, Progress& progress) {
-  comm.together([&] { check_method(method, shape); });
+  comm.together([&] { check_method(sketch, method, shape); });
   Attempt attempt{sketch, Compression::kSketch};
   if (method.method == SolveMethod::kSketchSolve) {
-    if (!sketch.check_rows) hold_rows_back(shape, attempt.sketch);
+    hold_rows_back(shape, attempt.sketch);
     return attempt;
   }
   const Route route = agreed_route(sketch, method, shape, ranks, rows_kept, backend, comm);
   attempt.compression = route.compression;
+  attempt.automatic_d = sketch.oversample == 0 && sketch.sketch_rows == 0;
   if (sketch.sketch_rows == 0) attempt.sketch.oversample = route.oversample;
+  if (attempt.automatic_d) {
+    const double least = static_cast<double>(least_rows(shape)) / static_cast<double>(shape.n);
+    attempt.sketch.oversample = std::max(route.oversample, least);
+  }
   progress.detail(describe(route));
   return attempt;
 }
@@ -136,19 +191,7 @@ SketchJob plan_together(const Attempt& attempt, const MethodOptions& method, std
   report.shape = shape;
   report.source = source.info();
   SketchJob job;
-  comm.together([&] {
-    job = unplanned_job(attempt, method, shape);
-    report.sketch = job.spec;
-    report.reduce = to_word(job.reduce);
-    if (is_half(job.spec.precision)) report.scaling = to_word(job.scaling);
-  });
-  if (job.compression == Compression::kSketch && shape.m < 2 * job.spec.d) {
-    const std::string warning = fmt::format(
-        "m = {} is below 2 d = {}: sketching saves nothing here; an exact solver (numpy.linalg.lstsq, LAPACK "
-        "gels) is as fast and better",
-        shape.m, 2 * job.spec.d);
-    if (std::count(report.warnings.begin(), report.warnings.end(), warning) == 0) report.warnings.push_back(warning);
-  }
+  comm.together([&] { job = unplanned_job(attempt, method, shape); });
   const auto plan = [&](bool kept) {
     job.kept = kept;
     PlanLimits limits;
@@ -156,11 +199,21 @@ SketchJob plan_together(const Attempt& attempt, const MethodOptions& method, std
     limits.memory_bytes = comm.min(limits.memory_bytes);
     limits.chunk_rows = static_cast<std::int64_t>(chunk_rows);
     if (kept) limits.rank_rows = kept_job->plan.rank_rows;  // a batch cut by their borders costs its map twice, no more
-    comm.together([&] { job.plan = make_plan(shape, job.spec, comm.size(), limits, job.compression); });
+    comm.together([&] { plan_within(limits, attempt, method, comm.size(), backend, job); });
     job.rows = job.plan.rank_rows[static_cast<std::size_t>(comm.rank())];
   };
   plan(kept_job != nullptr);
   if (job.kept && job.plan.residency != kept_job->plan.residency) plan(false);  // no room for both
+  report.sketch = job.spec;
+  report.reduce = to_word(job.reduce);
+  if (is_half(job.spec.precision)) report.scaling = to_word(job.scaling);
+  if (job.compression == Compression::kSketch && shape.m < 2 * job.spec.d) {
+    const std::string warning = fmt::format(
+        "m = {} is below 2 d = {}: sketching saves nothing here; an exact solver (numpy.linalg.lstsq, LAPACK "
+        "gels) is as fast and better",
+        shape.m, 2 * job.spec.d);
+    if (std::count(report.warnings.begin(), report.warnings.end(), warning) == 0) report.warnings.push_back(warning);
+  }
   report.plan = job.plan;
   context.progress.line(describe_job(job));
   context.progress.line("plan: " + describe(job.plan) + (job.refine ? ", then refinement passes" : ""));

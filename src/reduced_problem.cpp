@@ -1,5 +1,6 @@
 #include "src/reduced_problem.h"
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -17,23 +18,35 @@ bool wants_cholesky(ReducedSolverChoice asked, const SketchJob& job) {
   return asked == ReducedSolverChoice::kCholesky;
 }
 
+/// Rows d whose square root measures the rounding of the reduced problem: those that were factored, or more where the sums
+/// that made them are so long that their own rounding is larger: m zeta / d terms, half a unit roundoff each, at random.
+std::int64_t rounding_rows(const SketchJob& job) {
+  const double terms = static_cast<double>(job.shape.m) * job.spec.zeta / static_cast<double>(job.spec.d);
+  return std::max(job.spec.d - job.held_back.count, static_cast<std::int64_t>(terms / 4));
+}
+
 /// The triangle of the sketch and what it says of A; by QR where Cholesky fails or is not to be believed. Rank 0.
-void solve_sketch(const MethodOptions& method, Backend& backend, Reduced& reduced) {
+void solve_sketch(const MethodOptions& method, bool last, Backend& backend, Reduced& reduced) {
   constexpr double kCholeskyResolves = 1e6;
-  const std::int64_t rows = reduced.job.spec.d - reduced.job.held_back.count;
+  const std::int64_t rows = rounding_rows(reduced.job);
   const double stored = stored_roundoff(reduced.job.shape.a_type);
   const auto solved_by = [&](FactorMethod by) {
+    reduced.solution = {};  // its memory, on a GPU, is the next factor's
+    reduced.factor = {};
     std::optional<TriangularFactor> factor =
         backend.factor({by, reduced.job.held_back, method.ridge, reduced.sketch.exponents});
     if (!factor) return false;
     add_exponents(reduced.sketch.exponents, *factor);
     reduced.factor = std::move(*factor);
-    reduced.solution = solve_reduced(reduced.factor, rows, ReducedMethod::kTriangle, stored);
+    reduced.solution =
+        solve_reduced(reduced.factor, rows, last ? ReducedMethod::kTriangle : ReducedMethod::kProbe, stored);
     return by == FactorMethod::kQr || reduced.solution.condition <= kCholeskyResolves;
   };
   if (!wants_cholesky(method.reduced_solver, reduced.job) || !solved_by(FactorMethod::kCholesky)) {
     solved_by(FactorMethod::kQr);
   }
+  const bool unresolved = !(reduced.solution.condition < std::numeric_limits<double>::infinity());
+  if (unresolved && !last) return;
   const bool lost = reduced.solution.rank < reduced.factor.n && method.rank_policy == RankPolicy::kMinNorm;
   if (lost || method.reduced_solver == ReducedSolverChoice::kSvd) {
     reduced.solution = solve_reduced(reduced.factor, rows, ReducedMethod::kSpectral, stored);
@@ -48,17 +61,17 @@ void solve_gram(const MethodOptions& method, Backend& backend, Reduced& reduced)
   if (!factor) return;
   add_exponents(reduced.sketch.exponents, *factor);
   reduced.factor = std::move(*factor);
-  reduced.solution = solve_reduced(reduced.factor, reduced.factor.n, ReducedMethod::kTriangle,
-                                   stored_roundoff(reduced.job.shape.a_type));
+  reduced.solution =
+      solve_reduced(reduced.factor, reduced.factor.n, ReducedMethod::kProbe, stored_roundoff(reduced.job.shape.a_type));
 }
 
 }  // namespace
 
-void solve_reduced_problem(const MethodOptions& method, Backend& backend, Reduced& reduced) {
+void solve_reduced_problem(const MethodOptions& method, bool last, Backend& backend, Reduced& reduced) {
   if (reduced.job.compression == Compression::kGram) {
     solve_gram(method, backend, reduced);
   } else {
-    solve_sketch(method, backend, reduced);
+    solve_sketch(method, last, backend, reduced);
   }
 }
 

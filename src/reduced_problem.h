@@ -18,7 +18,8 @@ struct Reduced {
 };
 
 /// The triangle of the sketch, or of the Gram matrix, x from it, and what it says of A. Rank 0.
+/// last     whether no finer attempt follows where this one does not resolve A; otherwise nothing is spent on naming columns
 /// reduced  in job and sketch, out factor and solution
-void solve_reduced_problem(const MethodOptions& method, Backend& backend, Reduced& reduced);
+void solve_reduced_problem(const MethodOptions& method, bool last, Backend& backend, Reduced& reduced);
 
 }  // namespace tallsketch

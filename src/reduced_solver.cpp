@@ -91,6 +91,10 @@ ReducedSolution solve_reduced(const TriangularFactor& factor, std::int64_t rows,
   if (solution.dependent.empty()) {
     solution.condition = factor.r11->condition_estimate();
     if (!(solution.condition < 1 / cutoff)) {
+      if (method == ReducedMethod::kProbe) {
+        solution.condition = std::numeric_limits<double>::infinity();
+        return solution;
+      }
       solution.dependent = SpectralPreconditioner(factor.r11->on_host(), cutoff, factor.exponent).dependent_columns();
     }
   }
@@ -101,7 +105,16 @@ ReducedSolution solve_reduced(const TriangularFactor& factor, std::int64_t rows,
   }
   solution.x.resize(static_cast<std::size_t>(n * r));
   const auto triangle = std::make_shared<TrianglePreconditioner>(factor.r11);
-  for (std::int64_t k = 0; k < r; ++k) unscale(triangle->apply(right_side(factor, k)), k, factor, solution.x);
+  for (std::int64_t k = 0; k < r; ++k) {
+    const std::vector<double> c = right_side(factor, k);
+    std::vector<double> y = triangle->apply(c), rest = y;
+    // One correction: an explicit inverse (GPU) alone leaves a residual of its condition.
+    factor.r11->multiply(rest);
+    for (std::size_t i = 0; i < rest.size(); ++i) rest[i] = c[i] - rest[i];
+    const std::vector<double> correction = triangle->apply(rest);
+    for (std::size_t i = 0; i < y.size(); ++i) y[i] += correction[i];
+    unscale(y, k, factor, solution.x);
+  }
   solution.spread = coefficient_spread(*triangle, factor);
   solution.preconditioner = triangle;
   return solution;

@@ -13,6 +13,7 @@ namespace tallsketch {
 
 enum class ReducedMethod {
   kTriangle,  // R11 x = R12; nothing but rank and dependent where rank is lost
+  kProbe,     // the same, but columns that no R_jj shows to be dependent are not named: a finer attempt follows
   kSpectral,  // by the singular values of R11: the minimum-norm solution where rank is lost
 };
 

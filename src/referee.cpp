@@ -25,6 +25,7 @@ Referee::Referee(const KeptRows& rows, RowSource& source, Backend& backend, cons
   });
   const FinishedSketch sketch = sketch_in_range(job, rows.b_norms, source, backend, context, scratch);
   context.comm.together([&] {
+    require(sketch.exponents.empty(), ErrorKind::kInternal, "made-up rows leave the range of an FP64 sketch");
     if (!context.comm.is_root()) return;
     const std::optional<TriangularFactor> factor = backend.factor({});
     require(factor.has_value(), ErrorKind::kInternal, "QR returned no factor");
@@ -50,7 +51,15 @@ double Referee::judge(const std::vector<double>& x, Backend& backend) const {
   });
   comm.sum(sums.gradient.data(), static_cast<std::int64_t>(sums.gradient.size()));
   comm.sum(sums.residual_squares.data(), static_cast<std::int64_t>(sums.residual_squares.size()));
-  if (!comm.is_root()) return std::numeric_limits<double>::quiet_NaN();
+  double worst = std::numeric_limits<double>::quiet_NaN();
+  comm.together([&] {
+    if (comm.is_root()) worst = largest_error(same, sums);
+  });
+  return worst;
+}
+
+double Referee::largest_error(const std::vector<double>& same, const NormalSums& sums) const {
+  const std::size_t n = exponent_.size(), r = sums.residual_squares.size();
   const BackwardErrorCertificate certificate(*preconditioner_);
   double worst = 0;
   for (std::size_t k = 0; k < r; ++k) {

@@ -20,6 +20,8 @@ class Referee {
   double judge(const std::vector<double>& x, Backend& backend) const;
 
  private:
+  double largest_error(const std::vector<double>& x, const NormalSums& sums) const;
+
   const SolveContext& context_;
   KeptRows rows_;
   std::vector<int> exponent_;                             // (n)

@@ -47,8 +47,12 @@ bool all_finite(const Vector& v) {
 /// The pass in the scaled columns and with the ridge: what A D y and the rows sqrt(ridge) D y give together. Counts.
 class ScaledPass {
  public:
-  ScaledPass(const NormalPass& pass, const std::vector<int>& exponent, std::int64_t r, double ridge)
-      : pass_(pass), exponent_(exponent), r_(static_cast<std::size_t>(r)), ridge_(ridge) {}
+  ScaledPass(const NormalPass& pass, const std::vector<int>& exponent, std::int64_t r, const RefineOptions& options)
+      : pass_(pass), exponent_(exponent), r_(static_cast<std::size_t>(r)) {
+    for (std::size_t i = 0; i < exponent.size(); ++i) {
+      ridge_.push_back(std::ldexp(options.ridge, options.ridge_exponent.empty() ? 0 : 2 * options.ridge_exponent[i]));
+    }
+  }
 
   struct Sums {
     std::vector<Vector> gradient;  // r times (n)
@@ -67,8 +71,8 @@ class ScaledPass {
     for (std::size_t i = 0; i < n; ++i) {
       for (std::size_t k = 0; k < r_; ++k) {
         const double value = x[i * r_ + k];
-        scaled.gradient[k][i] = std::ldexp(sums.gradient[i * r_ + k] - ridge_ * value, exponent_[i]);
-        scaled.squares[k] += ridge_ * value * value;
+        scaled.gradient[k][i] = std::ldexp(sums.gradient[i * r_ + k] - ridge_[i] * value, exponent_[i]);
+        scaled.squares[k] += ridge_[i] * value * value;
       }
     }
     return scaled;
@@ -89,7 +93,7 @@ class ScaledPass {
   const NormalPass& pass_;
   const std::vector<int>& exponent_;
   std::size_t r_;
-  double ridge_;
+  Vector ridge_;  // (n)
   std::int64_t count_ = 0;
 };
 
@@ -222,7 +226,7 @@ class Refinement {
              const NormalPass& pass)
       : factor_(factor),
         options_(options),
-        pass_(pass, factor.exponent, static_cast<std::int64_t>(rhs_norm.size()), options.ridge),
+        pass_(pass, factor.exponent, static_cast<std::int64_t>(rhs_norm.size()), options),
         certificate_(*factor.preconditioner),
         growth_(rounding_growth(*factor.preconditioner)),
         columns_(rhs_norm.size()) {
@@ -349,7 +353,10 @@ class Refinement {
     result_.x = pass_.unscaled(best);
     result_.passes = pass_.count();
     result_.reason = RefineReason::kCertificateMet;
-    for (const Column& column : columns_) result_.reason = std::max(result_.reason, column.reason);
+    for (const Column& column : columns_) {
+      const bool untested = column.reason == RefineReason::kStepLimit && column.best_error <= options_.tolerance;
+      result_.reason = std::max(result_.reason, untested ? RefineReason::kUntested : column.reason);
+    }
     result_.converged = result_.reason == RefineReason::kCertificateMet;
     return std::move(result_);
   }
@@ -368,6 +375,8 @@ class Refinement {
 const char* reason_text(RefineReason reason) {
   switch (reason) {
     case RefineReason::kCertificateMet: return "certificate met";
+    case RefineReason::kUntested:
+      return "step limit before a step has tested the preconditioner; allow 3 passes or more";
     case RefineReason::kStepLimit: return "step limit";
     case RefineReason::kStagnated: return "stagnated";
     case RefineReason::kSketchMisfit: return "sketch does not fit the matrix";

@@ -30,13 +30,15 @@ struct SketchedFactor {
 };
 
 struct RefineOptions {
-  double tolerance = 1e-15;       // of the backward error relative to ||A D||_F
-  std::int64_t max_passes = 200;  // over A, certificates counted; at least 1
-  double ridge = 0;               // lambda >= 0: minimises ||A x - b||^2 + lambda ||x||^2
+  double tolerance = 1e-15;              // of the backward error relative to ||A D||_F
+  std::int64_t max_passes = 200;         // over A, certificates counted; at least 1
+  double ridge = 0;                      // lambda >= 0: minimises ||A x - b||^2 + lambda ||x||^2
+  std::vector<int> ridge_exponent = {};  // (n): with 2^exponent x_j for x_j in the last term; empty: zeros
 };
 
 enum class RefineReason {
   kCertificateMet,
+  kUntested,  // the step limit, with the bound met but by a preconditioner that no step of CG has tested
   kStepLimit,
   kStagnated,     // two rounds in a row without halving the backward error
   kSketchMisfit,  // R is not of this matrix or not precise enough to certify anything: sketch again, in FP64

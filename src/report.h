@@ -28,9 +28,11 @@ struct SolverOutcome {
   int passes = 0;
   std::optional<double> backward_error, normal_residual;  // certified; by refine alone
   // Of sketch-solve, which reads A once and cannot measure: estimated from the sketch (docs/numerics.md).
-  std::optional<double> backward_error_bound;
+  std::optional<double> backward_error_estimate;
   std::optional<double> residual_check, residual_excess_check;  // by check_rows sketch rows that x has not seen
   std::int64_t check_rows = 0;
+  std::optional<double>
+      standard_error_spread;  // relative uncertainty of the standard errors, where they were asked for
   std::optional<double> residual_norm, relative_residual, residual_excess_estimate;
   std::optional<double> x_error_estimate;  // ||x - x*|| / ||x||, x* the least-squares solution
   std::optional<double> condition_estimate;

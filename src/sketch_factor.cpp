@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include <cblas.h>
 #include <lapacke.h>
@@ -159,6 +160,16 @@ void add_ridge(double lambda, const std::vector<int>& exponents, TriangularFacto
                                          rows, reflector_blocks.data(), block);
   require(info != LAPACK_WORK_MEMORY_ERROR, ErrorKind::kMemory, "LAPACK could not allocate the workspace of dtpqrt");
   require(info == 0, ErrorKind::kInternal, fmt::format("LAPACKE_dtpqrt returned {}", info));
+  // A small column's ridge may be a large number: back to about 1, as the factor's columns are.
+  for (std::int64_t j = 0; j < n; ++j) {
+    const auto begin = upper.begin() + j * cols;
+    int exponent = 0;
+    const double largest = std::accumulate(begin, begin + j + 1, 0.0,
+                                           [](double most, double value) { return std::max(most, std::fabs(value)); });
+    std::frexp(largest, &exponent);
+    for (auto value = begin; value != begin + j + 1; ++value) *value = std::ldexp(*value, -exponent);
+    factor.exponent[static_cast<std::size_t>(j)] -= exponent;
+  }
   set_upper(upper, factor);
 }
 

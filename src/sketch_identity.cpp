@@ -25,16 +25,10 @@ constexpr std::int64_t kBucketGranule = 16;
 /// The widest sketches that the strip engine holds in strips of 32 and 16 columns; wider ones cost half as much again.
 constexpr std::int64_t kStripBounds[] = {2048, 4096};
 
-/// Rows held back: what was asked for, as far as whole blocks want more. At most 128 for 64.
-std::int64_t check_row_count(const SketchOptions& options, SketchFamily family, std::int64_t granule) {
-  const bool coarse = family == SketchFamily::kSparseStack && granule > 128;
-  return round_up(options.check_rows.value_or(0), coarse ? granule / kBucketGranule : granule);
-}
-
 /// The least multiple of `granule` that is `--oversample` times n, or --sketch-rows, which must be one; check rows on top.
 /// By default d gives some rows up for them where the sum would exceed what a strip of the GPU's engine holds.
 std::int64_t sketch_rows(const ProblemShape& shape, const SketchOptions& options, std::int64_t granule) {
-  const std::int64_t check = check_row_count(options, options.family, granule);
+  const std::int64_t check = check_row_count(options);
   if (options.sketch_rows > 0) return options.sketch_rows + check;
   constexpr double kAutoRatio = 2;  // of sketch-solve; the solver knows what refine wants
   const double ratio = options.oversample > 0 ? options.oversample : kAutoRatio;
@@ -98,9 +92,16 @@ void shape_block_perm(const ProblemShape& shape, const SketchOptions& options, S
 
 }  // namespace
 
+std::int64_t check_row_count(const SketchOptions& options) {
+  const std::int64_t wanted = options.check_rows.value_or(0);
+  if (options.family == SketchFamily::kBlockPerm)
+    return round_up(wanted, options.block_rows.value_or(kDefaultBlockRows));
+  const std::int64_t zeta = options.zeta.value_or(kDefaultZeta), granule = kBucketGranule * zeta;
+  return round_up(wanted, granule > 128 ? zeta : granule);
+}
+
 CheckRows held_back_rows(const SketchSpec& spec, const SketchOptions& options) {
-  const std::int64_t granule = spec.family == SketchFamily::kSparseStack ? kBucketGranule * spec.zeta : spec.block_rows;
-  return make_check_rows(spec.d, check_row_count(options, spec.family, granule));
+  return make_check_rows(spec.d, check_row_count(options));
 }
 
 SketchSpec make_sketch_spec(const ProblemShape& shape, const SketchOptions& options) {

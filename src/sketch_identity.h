@@ -15,6 +15,9 @@ namespace tallsketch {
 /// of blocks, options of the other family, a rounding without 16 bits, or sizes out of range.
 SketchSpec make_sketch_spec(const ProblemShape& shape, const SketchOptions& options);
 
+/// Rows held back: what was asked for, rounded up to what whole blocks like. At most 128 for 64 and default shapes.
+std::int64_t check_row_count(const SketchOptions& options);
+
 /// The rows of it that x is not made from: --check-rows, rounded up to what whole blocks like.
 CheckRows held_back_rows(const SketchSpec& spec, const SketchOptions& options);
 

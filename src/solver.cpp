@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "src/attempt.h"
+#include "src/column_scales.h"
 #include "src/communicator.h"
 #include "src/error.h"
 #include "src/outcome.h"
@@ -15,6 +16,7 @@
 #include "src/progress.h"
 #include "src/reduced_problem.h"
 #include "src/refine_pass.h"
+#include "src/scaled_source.h"
 #include "src/sketch_pass.h"
 #include "src/text.h"
 #include "src/watchdog.h"
@@ -25,6 +27,11 @@ namespace {
 
 /// Collective: what rank 0 says.
 bool agreed(const Communicator& comm, bool said) { return comm.max(comm.is_root() && said ? 1 : 0) == 1; }
+
+/// What follows an attempt that does not resolve A; sketch-solve has one only.
+std::optional<Attempt> next_attempt(const Attempt& attempt, const MethodOptions& method) {
+  return method.method == SolveMethod::kRefine ? finer_attempt(attempt) : std::nullopt;
+}
 
 /// Plan, one pass over the rows and an all-reduce, then the reduced problem on rank 0. Collective.
 /// kept  rows that the backend has already, or nothing
@@ -44,7 +51,8 @@ Reduced compress_and_solve(const Attempt& attempt, const MethodOptions& method, 
   context.watchdog.enter("factor", factor_seconds(reduced.job));
   comm.together([&] {
     if (!comm.is_root()) return;
-    context.timer.time(Phase::kFactor, [&] { solve_reduced_problem(method, backend, reduced); });
+    context.timer.time(Phase::kFactor,
+                       [&] { solve_reduced_problem(method, !next_attempt(attempt, method), backend, reduced); });
     record_reduced(reduced.factor, reduced.solution, attempt.compression, method, report.solver);
   });
   return reduced;
@@ -63,15 +71,29 @@ bool keeps_stored_rows(const Reduced& reduced, const Backend& backend) {
 /// Refines the reduced problem's solution over all ranks. Collective.
 RefineResult refined(const Reduced& reduced, const MethodOptions& method, RowSource& source, Backend& backend,
                      const SolveContext& context, Report& report) {
-  const RefineOptions options{method.tolerance, method.max_passes, method.ridge};
-  const bool kept = keeps_stored_rows(reduced, backend);
-  if (!kept) {
-    const ProblemShape& shape = source.shape();
+  const ProblemShape& shape = source.shape();
+  if (!backend.keeps_rows()) {
     context.progress.line(fmt::format("refine: every pass over A reads {} from the files again",
                                       bytes_text(shape.m * shape.a_row_bytes())));
   }
-  return refine_on_all_ranks(reduced.job, {reduced.factor, reduced.solution, reduced.sketch.b_norms}, options, kept,
-                             source, backend, context, report);
+  RefineOptions options{method.tolerance, method.max_passes, method.ridge, {}};
+  if (reduced.sketch.exponents.empty()) {
+    return refine_on_all_ranks(reduced.job, {reduced.factor, reduced.solution, reduced.sketch.b_norms}, options,
+                               backend.keeps_rows(), source, backend, context, report);
+  }
+  // Columns that left the range of the sketch leave that of a pass, too: refined as they were sketched, scaled.
+  const ColumnScales scales(reduced.sketch.exponents, shape);
+  ScaledSource scaled(source, reduced.sketch.exponents);
+  options.ridge_exponent = scales.of_a();
+  TriangularFactor factor = reduced.factor;
+  ReducedSolution solution = reduced.solution;
+  scales.take_out(factor);
+  scales.scale(solution.x);
+  RefineResult result =
+      refine_on_all_ranks(reduced.job, {factor, solution, scales.scaled_norms(reduced.sketch.b_norms)}, options,
+                          backend.keeps_rows(), scaled, backend, context, report);
+  scales.undo(result);
+  return result;
 }
 
 /// One pass: x from the sketch, and what the sketch itself says of how good it is. Rank 0.
@@ -102,7 +124,7 @@ Solution solve(const SketchOptions& sketch, const MethodOptions& asked, std::uin
     kept.reset();
     if (keeps_stored_rows(reduced, backend)) kept = {reduced.job, reduced.sketch.b_norms};
     // What A hides from this attempt, a finer one may see: before rank is judged or a certificate believed.
-    const std::optional<Attempt> finer = refines ? finer_attempt(attempt) : std::nullopt;
+    const std::optional<Attempt> finer = next_attempt(attempt, method);
     const bool resolved = reduced.solution.condition <= resolved_condition(attempt);
     if (finer && agreed(comm, !resolved)) {
       announce(*finer, fmt::format("the condition exceeds {:.0e}", resolved_condition(attempt)), context, report);
@@ -131,6 +153,7 @@ Solution solve(const SketchOptions& sketch, const MethodOptions& asked, std::uin
       solution.x = result.x;
       if (method.standard_errors) {
         const std::int64_t d = attempt.compression == Compression::kGram ? 0 : reduced.job.spec.d;
+        report.solver.standard_error_spread = standard_error_spread(d, reduced.solution);
         solution.standard_errors = standard_errors(reduced.solution, reduced.factor, result, source.shape(), d);
       }
     });

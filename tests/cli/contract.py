@@ -24,7 +24,7 @@ REPORT_KEYS = {
     "sketch": ["used", "family", "hash", "d", "check_rows", "zeta", "seed", "precision", "rounding"],
     "precision": ["sketch", "reduce", "overflowed", "flushed"],
     "solver": ["method", "preconditioner", "reduced_solver", "ridge", "converged", "reason", "iterations", "passes",
-               "backward_error", "backward_error_bound", "residual_norm", "relative_residual", "residual_excess_estimate",
+               "backward_error", "backward_error_estimate", "residual_norm", "relative_residual", "residual_excess_estimate",
                "residual_check", "residual_excess_check", "normal_residual", "condition_estimate", "rank", "x_norm"],
     "plan": ["residency", "chunk_rows"],
     "timing": ["open", "read", "upload", "sketch", "reduce", "factor", "refine", "write", "total"],
@@ -151,7 +151,7 @@ def check_one_pass(checks, name, folder, ranks):
     checks.check(f"{name}: sketch-solve: measured by 64 rows", sketch["check_rows"] == 64 and sketch["used"] and
                  solver["residual_check"] > 0 and solver["residual_excess_check"] is not None, report)
     checks.check(f"{name}: sketch-solve: no certificate but a bound", solver["backward_error"] is None and
-                 0 < solver["backward_error_bound"] < 1, solver)
+                 0 < solver["backward_error_estimate"] < 1, solver)
 
 
 def check_output(checks, folder):

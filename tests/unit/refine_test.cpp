@@ -317,6 +317,18 @@ TEST_CASE("the step limit is kept and leaves an x that is no worse than the star
   }
 }
 
+TEST_CASE("a start that is good enough is not called certified before a step has tested the factor") {
+  const DenseProblem problem = make_dense_problem(600, 20, 1, 1e2, 1e-3, kSeed + 90);
+  const DenseSketch sketch = sketch_problem(problem, 320, FactorPrecision::kFp64);
+  for (const std::int64_t most : {1, 2}) {
+    const RefineResult result = refine_dense(problem, sketch, {.tolerance = 0.1, .max_passes = most});
+    CHECK(!result.converged);
+    CHECK(result.reason == RefineReason::kUntested);
+    CHECK(result.backward_error.front() <= 0.1);
+  }
+  CHECK(refine_dense(problem, sketch, {.tolerance = 0.1, .max_passes = 3}).converged);
+}
+
 TEST_CASE("a ridge solves the problem with its rows appended") {
   const std::int64_t m = 600, n = 20;
   const double ridge = GENERATE(1e-6, 1e-2, 1e4);
