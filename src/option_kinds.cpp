@@ -63,6 +63,13 @@ std::string check_tolerance(const std::string& text) {
   return good ? "" : "'" + text + "' is neither auto nor a number above 0 and below 1";
 }
 
+std::string check_ridge(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  const bool good = !text.empty() && end == text.c_str() + text.size() && value >= 0 && value <= 1e150;
+  return good ? "" : "'" + text + "' is not a number from 0 to 1e150";
+}
+
 void add_block_options(CLI::App& app, std::optional<int>& block_nnz, std::optional<std::int64_t>& block_rows) {
   app.add_option("--block-nnz", block_nnz, "blockperm: nonzeros of S in each of those blocks (default: 2)")
       ->check(CLI::Range(1, kMaxZeta));
