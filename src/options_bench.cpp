@@ -4,6 +4,8 @@ namespace tallsketch {
 
 namespace {
 
+constexpr std::int64_t kMostCols = std::int64_t{1} << 24;
+
 /// Types of A in memory.
 const Words<ElementType>& types() {
   static const Words<ElementType> words = {{"f4", ElementType::kFloat32},
@@ -19,9 +21,18 @@ void add_repeats(CLI::App& app, int& repeats) {
       ->check(CLI::Range(1, 1000));
 }
 
+/// Sizes and type of A and b, of measurements that run the solver's passes.
+template <class Options>
+void add_bench_problem(CLI::App& app, Options& options, const std::string& bytes, const std::string& rhs) {
+  add_numbers(app, "--cols", options.cols, "n, a list", kMostCols);
+  app.add_option("--bytes", options.bytes, bytes)->transform(size_value())->capture_default_str();
+  add_numbers(app, "--rhs", options.rhs, rhs, 1024);
+  add_list(app, "--dtype", options.dtype, types(), "type of A in memory");
+}
+
 /// Sizes of A and of its sketch.
 void add_bench_sizes(CLI::App& app, BenchSketchOptions& options) {
-  constexpr std::int64_t kMostRows = (std::int64_t{1} << 32) - 1, kMostCols = std::int64_t{1} << 24;
+  constexpr std::int64_t kMostRows = (std::int64_t{1} << 32) - 1;
   add_numbers(app, "--cols", options.cols, "n, a list", kMostCols);
   auto* bytes =
       app.add_option("--bytes", options.bytes,
@@ -71,12 +82,8 @@ void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options) {
 }
 
 void add_bench_solve_options(CLI::App& app, BenchSolveOptions& options) {
-  add_numbers(app, "--cols", options.cols, "n, a list", std::int64_t{1} << 24);
-  app.add_option("--bytes", options.bytes, "size of a rank's part of A; m = ranks bytes / (n elements)")
-      ->transform(size_value())
-      ->capture_default_str();
-  add_numbers(app, "--rhs", options.rhs, "r, columns of b, a list", 1024);
-  add_list(app, "--dtype", options.dtype, types(), "type of A in memory");
+  add_bench_problem(app, options, "size of a rank's part of A; m = ranks bytes / (n elements)",
+                    "r, columns of b, a list");
   app.add_option("--cond", options.cond, "condition numbers of A, a list")
       ->delimiter(',')
       ->capture_default_str()
@@ -97,12 +104,8 @@ void add_bench_solve_options(CLI::App& app, BenchSolveOptions& options) {
 }
 
 void add_bench_passes_options(CLI::App& app, BenchPassesOptions& options) {
-  add_numbers(app, "--cols", options.cols, "n, a list", std::int64_t{1} << 24);
-  app.add_option("--bytes", options.bytes, "size of A; m = bytes / (n elements)")
-      ->transform(size_value())
-      ->capture_default_str();
-  add_numbers(app, "--rhs", options.rhs, "r, columns of b, a list; the floor stays that of A", 1024);
-  add_list(app, "--dtype", options.dtype, types(), "type of A in memory");
+  add_bench_problem(app, options, "size of A; m = bytes / (n elements)",
+                    "r, columns of b, a list; the floor stays that of A");
   add_repeats(app, options.repeats);
   add_backend_choice(app, options.run);
   add_run_options(app, options.run);

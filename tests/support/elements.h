@@ -1,5 +1,5 @@
 // Matrix entries of any element type at an address, for tests that run over all types.
-// Called by normal_product_host_test and host_gram_test.
+// Called by stored_problem and by tests that write single entries.
 #pragma once
 
 #include <cstddef>

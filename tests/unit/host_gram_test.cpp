@@ -10,70 +10,16 @@
 
 #include "src/error.h"
 #include "tests/support/catch.h"
-#include "tests/support/elements.h"
 #include "tests/support/error_kind.h"
-#include "tests/support/exact_data.h"
+#include "tests/support/stored_problem.h"
 
 namespace {
 
 using namespace tallsketch;
 
-constexpr std::int64_t kAllRows = std::int64_t{1} << 62;
-
-/// [A | b], A in its stored type.
-struct Problem {
-  std::int64_t m, n, r, pitch_a, pitch_b;
-  ElementType type;
-  std::vector<std::byte> a;  // (m, pitch_a)
-  std::vector<double> b;     // (m, pitch_b)
-
-  SlabView view_a(std::int64_t begin, std::int64_t rows) const {
-    return {a.data() + begin * pitch_a * element_size(type), rows, n, pitch_a, type, begin};
-  }
-  SlabView view_b(std::int64_t begin, std::int64_t rows) const {
-    return {b.data() + begin * pitch_b, rows, r, pitch_b, ElementType::kFloat64, begin};
-  }
-  double at(std::int64_t i, std::int64_t j) const {
-    return j < n ? load_element(type, a.data() + (i * pitch_a + j) * element_size(type))
-                 : b[static_cast<std::size_t>(i * pitch_b + j - n)];
-  }
-};
-
-/// A problem whose entries a function of (row, column) gives. NaN stands between the columns and the pitch.
-template <class Entry>
-Problem make_problem(ElementType type, std::int64_t m, std::int64_t n, std::int64_t r, std::int64_t more_pitch,
-                     Entry entry) {
-  Problem p{m, n, r, n + more_pitch, r + more_pitch, type, {}, {}};
-  const std::int64_t size = element_size(type);
-  p.a.resize(static_cast<std::size_t>(m * p.pitch_a * size));
-  for (std::int64_t i = 0; i < m; ++i) {
-    for (std::int64_t j = 0; j < p.pitch_a; ++j) {
-      store_element(type, j < n ? entry(i, j) : std::nan(""), p.a.data() + (i * p.pitch_a + j) * size);
-    }
-    for (std::int64_t k = 0; k < p.pitch_b; ++k) p.b.push_back(k < r ? entry(i, n + k) : std::nan(""));
-  }
-  return p;
-}
-
-/// Integers in [-8, 8]: every sum is an integer below 2^53, in any order.
-Problem make_exact_problem(ElementType type, std::int64_t m, std::int64_t n, std::int64_t r,
-                           std::int64_t more_pitch = 0) {
-  return make_problem(type, m, n, r, more_pitch,
-                      [](std::int64_t row, std::int64_t col) { return static_cast<double>(exact_entry(row, col)); });
-}
-
-/// Reals in [-1, 1), whose sums depend on their order; columns scaled by powers of ten from 1 to 10^-decades.
-Problem make_real_problem(ElementType type, std::int64_t m, std::int64_t n, std::int64_t r, int decades = 0) {
-  return make_problem(type, m, n, r, 0, [&](std::int64_t row, std::int64_t col) {
-    const RandomWords words = random_words(7, row, DrawPurpose::kMatrixEntries, static_cast<std::uint32_t>(col));
-    const double scale = col < n ? std::pow(10.0, -static_cast<double>(col * decades) / static_cast<double>(n)) : 1.0;
-    return (static_cast<double>(words.word[0]) * 0x1p-31 - 1.0) * scale;
-  });
-}
-
 /// Reals whose off-diagonal sums cancel across segments: rows come again with -b, so that [A^T b] is rounding errors.
-Problem make_cancelling_problem(std::int64_t half, std::int64_t n, std::int64_t r) {
-  return make_problem(ElementType::kFloat64, 2 * half, n, r, 0, [&](std::int64_t row, std::int64_t col) {
+StoredProblem make_cancelling_problem(std::int64_t half, std::int64_t n, std::int64_t r) {
+  return make_stored_problem(ElementType::kFloat64, 2 * half, n, r, 0, [&](std::int64_t row, std::int64_t col) {
     const RandomWords words =
         random_words(11, row % half, DrawPurpose::kMatrixEntries, static_cast<std::uint32_t>(col));
     const double sign = row < half || col < n ? 1.0 : -1.0;
@@ -89,7 +35,7 @@ struct Sums {
 
 /// What the sum must give, by the plain loop.
 template <class Real>
-Sums<Real> reference(const Problem& p) {
+Sums<Real> reference(const StoredProblem& p) {
   const std::int64_t cols = p.n + p.r;
   const auto size = static_cast<std::size_t>(cols * cols);
   Sums<Real> sums{std::vector<Real>(size), std::vector<Real>(size)};
@@ -106,7 +52,7 @@ Sums<Real> reference(const Problem& p) {
   return sums;
 }
 
-std::vector<double> gram_of(const Problem& p, std::int64_t chunk_rows = kAllRows, int threads = 2) {
+std::vector<double> gram_of(const StoredProblem& p, std::int64_t chunk_rows = kAllRows, int threads = 2) {
   HostGram gram(p.n, p.r, threads);
   for (std::int64_t k = 0; k < p.m; k += std::min(chunk_rows, p.m)) {
     const std::int64_t rows = std::min(chunk_rows, p.m - k);
@@ -123,7 +69,7 @@ TEST_CASE("the Gram matrix is the plain loop's, bit for bit, for every n, r and 
     for (const std::int64_t r : {0, 1, 2, 3, 5, 17}) {
       if (n > 250 && r > 1) continue;  // the plain loop is slow
       for (const ElementType type : kElementTypes) {
-        const Problem p = make_exact_problem(type, 300, n, r, run % 2);
+        const StoredProblem p = make_exact_stored_problem(type, 300, n, r, run % 2);
         INFO("n " << n << " r " << r << " type " << static_cast<int>(type));
         CHECK(gram_of(p, kAllRows, 1 + run++ % 3) == reference<double>(p).gram);
       }
@@ -135,7 +81,7 @@ TEST_CASE("any number of rows gives the plain loop's sums, in chunks of any size
   for (const std::int64_t n : {5, 16}) {
     for (const std::int64_t m : {1, 2, 255, 256, 257, 1000, 40000}) {
       for (const ElementType type : {ElementType::kFloat32, ElementType::kFloat64}) {
-        const Problem p = make_exact_problem(type, m, n, 2);
+        const StoredProblem p = make_exact_stored_problem(type, m, n, 2);
         const std::vector<double> expected = reference<double>(p).gram;
         for (const std::int64_t chunk : {std::int64_t{1}, std::int64_t{7}, std::int64_t{999}, kAllRows}) {
           if (chunk == 1 && m > 1000) continue;
@@ -148,7 +94,7 @@ TEST_CASE("any number of rows gives the plain loop's sums, in chunks of any size
 }
 
 TEST_CASE("no rows give zeros, and an empty chunk between others changes nothing") {
-  const Problem p = make_exact_problem(ElementType::kFloat32, 600, 33, 2);
+  const StoredProblem p = make_exact_stored_problem(ElementType::kFloat32, 600, 33, 2);
   HostGram gram(p.n, p.r, 2);
   gram.add(p.view_a(0, 0), p.view_b(0, 0));
   CHECK(gram.upper() == std::vector<double>(35 * 35, 0.0));
@@ -163,7 +109,7 @@ TEST_CASE("a pitch beyond the columns is skipped, in both matrices") {
   for (const std::int64_t n : {1, 8, 13, 65}) {
     for (const std::int64_t more : {1, 3, 64}) {
       for (const ElementType type : kElementTypes) {
-        const Problem p = make_exact_problem(type, 530, n, 3, more);
+        const StoredProblem p = make_exact_stored_problem(type, 530, n, 3, more);
         INFO("n " << n << " pitch " << n + more << " type " << static_cast<int>(type));
         CHECK(gram_of(p) == reference<double>(p).gram);
       }
@@ -174,7 +120,7 @@ TEST_CASE("a pitch beyond the columns is skipped, in both matrices") {
 TEST_CASE("all finite numbers of 16 bits are widened exactly, subnormal ones too") {
   constexpr std::int64_t kCols = 12;  // b is 1: the last column of the sum is the row
   for (const ElementType type : {ElementType::kFloat16, ElementType::kBfloat16}) {
-    Problem p = make_problem(type, 1, kCols, 1, 0, [](std::int64_t, std::int64_t) { return 1.0; });
+    StoredProblem p = make_stored_problem(type, 1, kCols, 1, 0, [](std::int64_t, std::int64_t) { return 1.0; });
     for (std::int64_t first = 0; first < 65536; first += kCols) {
       std::vector<double> expected;
       for (std::int64_t j = 0; j < kCols; ++j) {
@@ -192,10 +138,10 @@ TEST_CASE("all finite numbers of 16 bits are widened exactly, subnormal ones too
 }
 
 TEST_CASE("one to five threads give the same bits on real numbers, at any chunking") {
-  std::vector<Problem> problems{make_cancelling_problem(2048, 20, 3),
-                                make_real_problem(ElementType::kFloat32, 700, 300, 1)};
-  for (const ElementType type : kElementTypes) problems.push_back(make_real_problem(type, 1501, 27, 2));
-  for (const Problem& p : problems) {
+  std::vector<StoredProblem> problems{make_cancelling_problem(2048, 20, 3),
+                                      make_real_stored_problem(ElementType::kFloat32, 700, 300, 1)};
+  for (const ElementType type : kElementTypes) problems.push_back(make_real_stored_problem(type, 1501, 27, 2));
+  for (const StoredProblem& p : problems) {
     for (const std::int64_t chunk : {std::int64_t{1000}, kAllRows}) {
       const std::vector<double> one = gram_of(p, chunk, 1);
       for (int threads = 2; threads <= 5; ++threads) {
@@ -209,7 +155,7 @@ TEST_CASE("one to five threads give the same bits on real numbers, at any chunki
 TEST_CASE("the error is within the bound of the header on columns that differ by 1e12") {
   for (const std::int64_t n : {10, 65}) {
     for (const ElementType type : {ElementType::kFloat32, ElementType::kFloat64}) {
-      const Problem p = make_real_problem(type, 6000, n, 2, 12);
+      const StoredProblem p = make_real_stored_problem(type, 6000, n, 2, 12);
       const Sums<long double> exact = reference<long double>(p);
       const std::vector<double> sums = gram_of(p);
       INFO("n " << n << " type " << static_cast<int>(type));
@@ -223,7 +169,7 @@ TEST_CASE("the error is within the bound of the header on columns that differ by
 TEST_CASE("the error does not grow with the number of rows") {
   // One column of equal entries that are no binary fractions: a plain sum is off by about m u / 4.
   constexpr std::int64_t kRows = 4000000;
-  Problem p{kRows, 1, 1, 1, 1, ElementType::kFloat64, std::vector<std::byte>(8 * kRows), {}};
+  StoredProblem p{kRows, 1, 1, 1, 1, ElementType::kFloat64, std::vector<std::byte>(8 * kRows), {}};
   for (std::int64_t i = 0; i < kRows; ++i) store_element(p.type, 0.1, p.a.data() + 8 * i);
   p.b.assign(kRows, 0.3);
   const long double x = 0.1, y = 0.3;
@@ -237,7 +183,7 @@ TEST_CASE("the error does not grow with the number of rows") {
 }
 
 TEST_CASE("a NaN in A reaches its row and column of the Gram matrix and nothing else") {
-  Problem p = make_exact_problem(ElementType::kFloat32, 100, 20, 2);
+  StoredProblem p = make_exact_stored_problem(ElementType::kFloat32, 100, 20, 2);
   store_element(p.type, std::nan(""), p.a.data() + (50 * p.pitch_a + 7) * 4);
   const std::vector<double> gram = gram_of(p);
   for (std::size_t j = 0; j < 22; ++j) {

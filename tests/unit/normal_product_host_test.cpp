@@ -5,69 +5,40 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "tests/support/catch.h"
-#include "tests/support/elements.h"
-#include "tests/support/exact_data.h"
 #include "tests/support/guarded_workspace.h"
+#include "tests/support/stored_problem.h"
 
 namespace {
 
 using namespace tallsketch;
 
-constexpr std::int64_t kAllRows = std::int64_t{1} << 62;
-
-/// A in its stored type, and b and x.
-struct Problem {
-  std::int64_t m, n, r, pitch_a, pitch_b;
-  ElementType type;
-  std::vector<std::byte> a;  // (m, pitch_a)
-  std::vector<double> b;     // (m, pitch_b)
-  std::vector<double> x;     // (n, r)
-
-  SlabView view_a(std::int64_t begin, std::int64_t rows) const {
-    return {a.data() + begin * pitch_a * element_size(type), rows, n, pitch_a, type, begin};
-  }
-  SlabView view_b(std::int64_t begin, std::int64_t rows) const {
-    return {b.data() + begin * pitch_b, rows, r, pitch_b, ElementType::kFloat64, begin};
-  }
+/// [A | b] and x.
+struct Problem : StoredProblem {
+  std::vector<double> x;  // (n, r)
 };
 
-/// A problem whose entries a function of (row, column) gives: A is columns [0, n), b the r behind, x the next r of rows
-/// [0, n). NaN stands between the columns and the pitch.
+/// A stored problem with an x of the entries at rows [0, n) of the r columns behind b.
 template <class Entry>
-Problem make_problem(ElementType type, std::int64_t m, std::int64_t n, std::int64_t r, std::int64_t more_pitch,
-                     Entry entry) {
-  Problem p{m, n, r, n + more_pitch, r + more_pitch, type, {}, {}, {}};
-  const std::int64_t size = element_size(type);
-  p.a.resize(static_cast<std::size_t>(m * p.pitch_a * size));
-  for (std::int64_t i = 0; i < m; ++i) {
-    for (std::int64_t j = 0; j < p.pitch_a; ++j) {
-      store_element(type, j < n ? entry(i, j) : std::nan(""), p.a.data() + (i * p.pitch_a + j) * size);
-    }
-    for (std::int64_t k = 0; k < p.pitch_b; ++k) p.b.push_back(k < r ? entry(i, n + k) : std::nan(""));
-  }
-  for (std::int64_t j = 0; j < n; ++j) {
-    for (std::int64_t k = 0; k < r; ++k) p.x.push_back(entry(j, n + r + k));
+Problem with_x(StoredProblem stored, Entry entry) {
+  Problem p{std::move(stored), {}};
+  for (std::int64_t j = 0; j < p.n; ++j) {
+    for (std::int64_t k = 0; k < p.r; ++k) p.x.push_back(entry(j, p.n + p.r + k));
   }
   return p;
 }
 
-/// Integers in [-8, 8]: residuals, gradients and squares are integers below 2^53, in any order.
+/// Residuals, gradients and squares are integers below 2^53, in any order.
 Problem make_exact_problem(ElementType type, std::int64_t m, std::int64_t n, std::int64_t r,
                            std::int64_t more_pitch = 0) {
-  return make_problem(type, m, n, r, more_pitch,
-                      [](std::int64_t row, std::int64_t col) { return static_cast<double>(exact_entry(row, col)); });
+  return with_x(make_exact_stored_problem(type, m, n, r, more_pitch), exact_real_entry);
 }
 
-/// Reals in [-1, 1), whose sums depend on their order; columns scaled by powers of ten from 1 to 10^-decades.
 Problem make_real_problem(ElementType type, std::int64_t m, std::int64_t n, std::int64_t r, int decades = 0) {
-  return make_problem(type, m, n, r, 0, [&](std::int64_t row, std::int64_t col) {
-    const RandomWords words = random_words(7, row, DrawPurpose::kMatrixEntries, static_cast<std::uint32_t>(col));
-    const double scale = col < n ? std::pow(10.0, -static_cast<double>(col * decades) / static_cast<double>(n)) : 1.0;
-    return (static_cast<double>(words.word[0]) * 0x1p-31 - 1.0) * scale;
-  });
+  return with_x(make_real_stored_problem(type, m, n, r, decades), real_entry);
 }
 
 /// Reals whose gradient is lost in rounding errors, so that the order of summation shows although runs are added with
@@ -76,13 +47,13 @@ Problem make_cancelling_problem(std::int64_t half, std::int64_t n, std::int64_t 
   const auto draw = [&](std::int64_t row, std::int64_t col) {
     return random_words(11, row % half, DrawPurpose::kMatrixEntries, static_cast<std::uint32_t>(col));
   };
-  Problem p = make_problem(ElementType::kFloat32, 2 * half, n, r, 0, [&](std::int64_t row, std::int64_t col) {
+  const auto entry = [&](std::int64_t row, std::int64_t col) {
     const auto exponent = static_cast<int>(draw(row % half / 256, n + r).word[1] % 160) - 80;
     const double scale = col < n ? 1.0 : std::ldexp(row < half ? 1.0 : -1.0, exponent);
     return (static_cast<double>(draw(row, col).word[0]) * 0x1p-31 - 1.0) * scale;
-  });
-  std::fill(p.x.begin(), p.x.end(), 0.0);
-  return p;
+  };
+  return {make_stored_problem(ElementType::kFloat32, 2 * half, n, r, 0, entry),
+          std::vector<double>(static_cast<std::size_t>(n * r))};
 }
 
 /// Gradient and squares; the sums of the magnitudes of their terms where a bound needs them.
@@ -102,10 +73,7 @@ Sums<Real> reference(const Problem& p) {
   Sums<Real> sums{std::vector<Real>(size), std::vector<Real>(r), std::vector<Real>(size), std::vector<Real>(r)};
   std::vector<Real> row(static_cast<std::size_t>(p.n));
   for (std::int64_t i = 0; i < p.m; ++i) {
-    for (std::int64_t j = 0; j < p.n; ++j) {
-      const std::byte* at = p.a.data() + (i * p.pitch_a + j) * element_size(p.type);
-      row[static_cast<std::size_t>(j)] = static_cast<Real>(load_element(p.type, at));
-    }
+    for (std::int64_t j = 0; j < p.n; ++j) row[static_cast<std::size_t>(j)] = static_cast<Real>(p.at(i, j));
     for (std::size_t k = 0; k < r; ++k) {
       Real residual = p.b[static_cast<std::size_t>(i * p.pitch_b) + k];
       Real magnitude = std::abs(residual);
@@ -210,7 +178,8 @@ TEST_CASE("every remainder of columns and rows gives the plain loop's sums") {
 TEST_CASE("all finite numbers of 16 bits are widened exactly, subnormal ones too") {
   constexpr std::int64_t kRows = 8, kCols = 12;  // one row at a time that is not zero: the gradient is that row
   for (const ElementType type : {ElementType::kFloat16, ElementType::kBfloat16}) {
-    Problem p = make_problem(type, kRows, kCols, 1, 0, [](std::int64_t, std::int64_t) { return 0.0; });
+    const auto zero = [](std::int64_t, std::int64_t) { return 0.0; };
+    Problem p = with_x(make_stored_problem(type, kRows, kCols, 1, 0, zero), zero);
     std::fill(p.b.begin(), p.b.end(), 1.0);
     for (std::int64_t first = 0; first < 65536; first += kCols) {
       std::vector<double> expected;
