@@ -1,11 +1,12 @@
 // RowSource: where rows of [A | b] come from. A new kind of input is a new RowSource.
-// Made by the drivers, read by solver and non_finite. One thread a rank calls it.
+// Made by the drivers, read by row_pass and non_finite. One thread a rank calls it at a time.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "kernels/encoding.h"
 #include "src/problem_shape.h"
 #include "src/row_range.h"
 
@@ -32,6 +33,17 @@ class RowSource {
   /// b       out (rows, r) row-major float64, exact for every stored type
   /// Errors  kInput, naming file and dataset
   virtual void read(RowRange rows, void* a, double* b) = 0;
+
+  /// How read_encoded delivers A. Plain: as read does.
+  virtual Encoding encoding() const { return plain_encoding(shape().a_type); }
+  /// The same rows as they are stored, so that a backend can decode them where it computes (kernels/decode_*.h).
+  /// a       out (rows, n) row-major of encoding(), or (n, rows) by columns, dense
+  /// b       as for read
+  virtual void read_encoded(RowRange rows, void* a, double* b) { read(rows, a, b); }
+
+  /// What must not have changed where a run goes on from a checkpoint: one line of text, equal only for equal input.
+  /// Empty: nothing can be said.
+  virtual std::string identity() const { return {}; }
 
   /// Local: throws Error{kInput} if what was opened has changed since (a file shortened while it is read gives zeros).
   virtual void check_unchanged() const {}

@@ -12,6 +12,7 @@
 #include "kernels/philox.h"
 #include "src/error.h"
 #include "src/normals.h"
+#include "src/text.h"
 
 namespace tallsketch {
 
@@ -117,6 +118,12 @@ void SyntheticSource::fill_row(std::int64_t row, double* out, double* scratch) c
       return;
     }
   }
+}
+
+std::string SyntheticSource::identity() const {
+  const SyntheticProblem& p = problem_;
+  return fmt::format("synthetic {} {} x {} {}, cond {}, rank {}, noise {}, seed {}", p.kind, p.m, p.n, to_word(p.type),
+                     p.cond, p.rank, p.noise, p.seed);
 }
 
 void SyntheticSource::read(RowRange rows, void* a, double* b) {

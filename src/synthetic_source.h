@@ -35,6 +35,7 @@ class SyntheticSource final : public RowSource {
   const ProblemShape& shape() const override { return shape_; }
   const SourceInfo& info() const override { return info_; }
   void read(RowRange rows, void* a, double* b) override;
+  std::string identity() const override;
   const std::vector<double>& x_true() const { return x_true_; }
 
  private:
