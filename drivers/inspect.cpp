@@ -7,7 +7,7 @@
 #include "drivers/commands.h"
 #include "src/backend.h"
 #include "src/communicator.h"
-#include "src/hdf5_source.h"
+#include "src/file_source.h"
 #include "src/plan.h"
 #include "src/planning.h"
 #include "src/progress.h"
@@ -16,19 +16,31 @@
 
 namespace tallsketch {
 
+namespace {
+
+/// What has to be done to rows as they are stored.
+std::string describe_encoding(const Encoding& encoding) {
+  return fmt::format("stored {}, {}", encoding.by_columns ? "by columns" : "by rows",
+                     encoding.swapped ? "bytes to be swapped" : "bytes in this machine's order");
+}
+
+}  // namespace
+
 int run_inspect(const InspectOptions& options, const Communicator& comm) {
   Watchdog watchdog(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()));
   Progress out(comm.is_root() && !options.run.quiet ? stdout : nullptr, true);
   watchdog.enter("open");
   PhaseTimer timer;
-  const auto source = open_hdf5_source(options.input, comm);
+  const auto source = open_file_source(options.input, comm);
   const ProblemShape& shape = source->shape();
   const SourceInfo& info = source->info();
   const auto backend = make_backend(options.run, comm, timer);
   const int ranks = options.ranks > 0 ? options.ranks : comm.size();
   for (const std::string& file : info.files) out.line("file:    " + file);
   out.line(fmt::format("A:       {} {} x {}, {}, {}, {}", info.a_name, shape.m, shape.n, info.dtype, info.layout,
-                       bytes_text(shape.m * shape.a_row_bytes())));
+                       bytes_text(shape.m * shape.n * stored_size(source->encoding().type))));
+  out.line(
+      fmt::format("         {}, computed with as {}", describe_encoding(source->encoding()), to_word(shape.a_type)));
   out.line(fmt::format("b:       {} {} x {}", info.b_name, shape.m, shape.r));
   out.line(fmt::format("reading: {}", info.io_mode));
   for (const std::string& warning : info.warnings) out.line("warning: " + warning);

@@ -14,7 +14,7 @@
 #include "src/cleanup.h"
 #include "src/communicator.h"
 #include "src/error.h"
-#include "src/hdf5_source.h"
+#include "src/file_source.h"
 #include "src/hdf5_writer.h"
 #include "src/launch.h"
 #include "src/progress.h"
@@ -43,11 +43,7 @@ bool same_file(const std::string& a, const std::string& b) {
 
 /// Everything that would make the result unwritable is found before hours of work, not after.
 void check_outputs(const SolveOptions& options, const std::string& output) {
-  std::vector<std::string> inputs;
-  for (const std::string& file : options.input.files) inputs.push_back(parse_dataset_name(file).file);
-  const DatasetName b = parse_dataset_name(options.input.b);
-  if (!b.dataset.empty()) inputs.push_back(b.file);
-  for (const std::string& input : inputs) {
+  for (const std::string& input : input_paths(options.input)) {
     require(!same_file(output, input), ErrorKind::kUsage,
             fmt::format("--output '{}' is an input; choose another name (an input is never replaced)", output));
     require(options.report.empty() || options.report == "-" || !same_file(options.report, input), ErrorKind::kUsage,
@@ -220,7 +216,7 @@ int run_solve(const SolveOptions& options, const Communicator& comm) {
         comm.together([&] { check_launcher(comm.size(), process_environment()); });
       }
       watchdog.enter("open");
-      const auto source = timer.time(Phase::kOpen, [&] { return open_hdf5_source(options.input, comm); });
+      const auto source = timer.time(Phase::kOpen, [&] { return open_file_source(options.input, comm); });
       comm.together([&] {
         if (comm.is_root()) check_outputs(options, output);
       });

@@ -16,6 +16,8 @@ enum class SolveMethod { kRefine, kSketchSolve };
 enum class ReducePrecision { kFp32, kFp16 };
 enum class PreconditionerChoice { kAuto, kSketch, kGram };
 enum class ReducedSolverChoice { kAuto, kQr, kCholesky, kSvd };
+enum class IoChoice { kAuto, kMpio, kDirect };
+enum class DataPrecision { kStored, kFp32 };
 enum class RankPolicy { kError, kMinNorm };
 enum class KernelChoice { kAuto, kStrip, kScatter, kFlash };
 
@@ -44,6 +46,8 @@ const Words<ScalingChoice>& words_of(ScalingChoice);
 const Words<SolveMethod>& words_of(SolveMethod);
 const Words<PreconditionerChoice>& words_of(PreconditionerChoice);
 const Words<ReducedSolverChoice>& words_of(ReducedSolverChoice);
+const Words<IoChoice>& words_of(IoChoice);
+const Words<DataPrecision>& words_of(DataPrecision);
 const Words<RankPolicy>& words_of(RankPolicy);
 const Words<BackendChoice>& words_of(BackendChoice);
 const Words<ReduceChoice>& words_of(ReduceChoice);
