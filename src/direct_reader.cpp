@@ -38,8 +38,8 @@ Failure read_fully(int descriptor, std::int64_t offset, std::int64_t bytes, std:
 
 }  // namespace
 
-// 8 MiB: long enough for disks, short enough that threads end together.
-std::int64_t DirectReader::block_bytes = std::int64_t{8} << 20;
+// 2 MiB: long enough for disks, short enough that threads end together.
+std::int64_t DirectReader::block_bytes = std::int64_t{2} << 20;
 
 DirectReader::DirectReader(const std::string& path, int threads) : path_(path), threads_(std::max(1, threads)) {
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
