@@ -154,8 +154,8 @@ std::unique_ptr<AtomicFile> write_shard(SyntheticSource& source, RowRange rows, 
 }  // namespace
 
 int run_generate(const GenerateOptions& options, const Communicator& comm) {
-  Watchdog watchdog(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()));
-  Progress progress(comm.is_root() && !options.run.quiet ? stdout : nullptr, options.run.verbose);
+  Progress progress(comm.is_root() && !options.run.quiet ? stdout : nullptr, options.run.verbose, comm.size());
+  Watchdog watchdog(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()), &progress);
   std::optional<SyntheticSource> made;
   comm.together([&] {
     made.emplace(problem_of(options));

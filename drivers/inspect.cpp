@@ -17,8 +17,8 @@
 namespace tallsketch {
 
 int run_inspect(const InspectOptions& options, const Communicator& comm) {
-  Watchdog watchdog(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()));
   Progress out(comm.is_root() && !options.run.quiet ? stdout : nullptr, true);
+  Watchdog watchdog(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()), &out);
   watchdog.enter("open");
   PhaseTimer timer;
   const auto source = open_hdf5_source(options.input, comm);

@@ -193,9 +193,9 @@ void warn_of_x(Report& report) {
 }  // namespace
 
 int run_solve(const SolveOptions& options, const Communicator& comm) {
-  Watchdog watchdog(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()));
   std::FILE* const stream = options.report == "-" ? stderr : stdout;
-  Progress progress(comm.is_root() && !options.run.quiet ? stream : nullptr, options.run.verbose);
+  Progress progress(comm.is_root() && !options.run.quiet ? stream : nullptr, options.run.verbose, comm.size());
+  Watchdog watchdog(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()), &progress);
   PhaseTimer timer;
   Report report;
   report.command_line = options.command_line;
