@@ -28,7 +28,8 @@ void uniform_row_products(const float* a, std::int64_t rows, std::int64_t n, con
 /// sqrt(12 / 8): mean 0, variance 1 - 2^-32, nearly normal (kurtosis 2.85, |out| < 4.9).
 void nearly_normal_numbers(std::uint64_t seed, std::int64_t first_row, std::int64_t count, double* out);
 
-/// out[k] = in[k], rounded to the nearest binary16.
-void narrow_to_half(const float* in, std::int64_t count, std::uint16_t* out);
+/// out[k] = in[k] as binary16, exactly.
+/// in  in (count), of uniform_elements
+void uniform_halves(const float* in, std::int64_t count, std::uint16_t* out);
 
 }  // namespace tallsketch::host

@@ -156,7 +156,7 @@ void SyntheticSource::read_uniform(RowRange rows, void* a, double* b) const {
       for (std::int64_t i = 0; i < count; ++i) {
         b[begin + i] = stored_b(b[begin + i], noise[static_cast<std::size_t>(i)]);
       }
-      if (narrow) host::narrow_to_half(values, elements, static_cast<std::uint16_t*>(a) + begin * n);
+      if (narrow) host::uniform_halves(values, elements, static_cast<std::uint16_t*>(a) + begin * n);
       if (wide) std::copy_n(values, elements, static_cast<double*>(a) + begin * n);
     }
   }
