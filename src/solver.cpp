@@ -115,7 +115,7 @@ Solution solve(const SketchOptions& sketch, const MethodOptions& asked, std::uin
   MethodOptions method = asked;
   method.tolerance = tolerance_for(method, type);
   Attempt attempt =
-      first_attempt(sketch, method, source.shape(), comm.size(), kept_rows != nullptr, backend, comm, context.progress);
+      first_attempt(sketch, method, source, comm.size(), kept_rows != nullptr, backend, comm, context.progress);
 
   std::optional<KeptRows> kept;
   if (kept_rows != nullptr) kept = *kept_rows;
