@@ -7,7 +7,7 @@
 #include "drivers/commands.h"
 #include "src/backend.h"
 #include "src/communicator.h"
-#include "src/file_source.h"
+#include "src/open_source.h"
 #include "src/plan.h"
 #include "src/planning.h"
 #include "src/progress.h"
@@ -27,11 +27,11 @@ std::string describe_encoding(const Encoding& encoding) {
 }  // namespace
 
 int run_inspect(const InspectOptions& options, const Communicator& comm) {
-  Watchdog watchdog(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()));
   Progress out(comm.is_root() && !options.run.quiet ? stdout : nullptr, true);
+  Watchdog watchdog(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()), &out);
   watchdog.enter("open");
   PhaseTimer timer;
-  const auto source = open_file_source(options.input, comm);
+  const auto source = open_source(options.input, options.synthetic, comm).rows;
   const ProblemShape& shape = source->shape();
   const SourceInfo& info = source->info();
   const auto backend = make_backend(options.run, comm, timer);
@@ -47,21 +47,24 @@ int run_inspect(const InspectOptions& options, const Communicator& comm) {
 
   MethodOptions method = options.method;
   method.tolerance = tolerance_for(method, shape.a_type);
-  const Attempt attempt = first_attempt(options.sketch, method, shape, ranks, false, *backend, comm, out);
+  const Attempt attempt = first_attempt(options.sketch, method, *source, ranks, false, *backend, comm, out);
   SketchJob job;
   PlanLimits limits;
   comm.together([&] {
-    job = unplanned_job(attempt, method, shape);
+    job = unplanned_job(attempt, method, *source);
     limits = backend->plan_limits(job);
   });
   limits.memory_bytes = comm.min(limits.memory_bytes);
+  limits.host_memory_bytes = comm.min(limits.host_memory_bytes);
   limits.chunk_rows = static_cast<std::int64_t>(options.run.chunk_rows);
   out.line(describe_job(job));
   out.line(fmt::format("backend: {}, {}, {} free for a rank", backend->name(), backend->device(),
                        bytes_text(limits.memory_bytes)));
   Plan plan;
   comm.together([&] { plan = make_plan(shape, job.spec, ranks, limits, job.compression); });
-  out.line("plan:    " + describe(plan) + (job.refine ? ", then refinement passes" : ""));
+  plan.passes = attempt.passes;
+  plan.seconds = attempt.seconds;
+  out.line("plan:    " + describe(plan));
   out.line(
       fmt::format("memory of a rank: kept rows {}, chunk buffers {}, sketch or Gram matrix {}, kernel scratch {}; rank "
                   "0 also {} to factor",

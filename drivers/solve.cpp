@@ -17,6 +17,7 @@
 #include "src/file_source.h"
 #include "src/hdf5_writer.h"
 #include "src/launch.h"
+#include "src/open_source.h"
 #include "src/progress.h"
 #include "src/solver.h"
 #include "src/text.h"
@@ -26,11 +27,6 @@
 namespace tallsketch {
 
 namespace {
-
-std::string default_output(const std::string& first_file) {
-  const std::filesystem::path path(parse_dataset_name(first_file).file);
-  return (path.parent_path() / (path.stem().string() + ".x.h5")).string();
-}
 
 bool same_file(const std::string& a, const std::string& b) {
   std::error_code ignored;
@@ -189,17 +185,19 @@ void warn_of_x(Report& report) {
 }  // namespace
 
 int run_solve(const SolveOptions& options, const Communicator& comm) {
-  Watchdog watchdog(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()));
   std::FILE* const stream = options.report == "-" ? stderr : stdout;
-  Progress progress(comm.is_root() && !options.run.quiet ? stream : nullptr, options.run.verbose);
+  Progress progress(comm.is_root() && !options.run.quiet ? stream : nullptr, options.run.verbose, comm.size());
+  Watchdog watchdog(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()), &progress);
   PhaseTimer timer;
   Report report;
   report.command_line = options.command_line;
   report.size = comm.size();
   report.nodes = comm.nodes();
-  const std::string output = options.output.empty() ? default_output(options.input.files.front()) : options.output;
+  const std::string output =
+      options.output.empty() ? default_output(options.input, options.synthetic, ".x.h5") : options.output;
   std::unique_ptr<Backend> backend;
   std::optional<Error> failure;
+  std::optional<double> error_of_x;  // against the x that a synthetic problem was made with
 
   // For what only this rank knows: rank 0 still leaves a report, then the job ends.
   const auto abort_with_report = [&](const Error& error) {
@@ -216,15 +214,14 @@ int run_solve(const SolveOptions& options, const Communicator& comm) {
         comm.together([&] { check_launcher(comm.size(), process_environment()); });
       }
       watchdog.enter("open");
-      const auto source = timer.time(Phase::kOpen, [&] { return open_file_source(options.input, comm); });
+      const OpenedSource opened =
+          timer.time(Phase::kOpen, [&] { return open_source(options.input, options.synthetic, comm); });
+      RowSource* const source = opened.rows.get();
       comm.together([&] {
         if (comm.is_root()) check_outputs(options, output);
       });
       const ProblemShape& shape = source->shape();
-      progress.line(fmt::format(
-          "input: A {} x {} {}, {}, b with {} column{}, {} file{}, {}", shape.m, shape.n, source->info().dtype,
-          source->info().layout, shape.r, plural(shape.r), source->info().files.size(),
-          plural(static_cast<std::int64_t>(source->info().files.size())), source->info().io_mode));
+      progress.line("input: " + describe_source(*source));
       watchdog.enter("devices");
       backend = make_backend(options.run, comm, timer);
       report.backend = backend->name();
@@ -239,6 +236,7 @@ int run_solve(const SolveOptions& options, const Communicator& comm) {
         report.exit_code = 0;
         if (!comm.is_root()) return;
         warn_of_x(report);
+        if (!opened.x_true.empty()) error_of_x = relative_error(solution.x, opened.x_true);
         timer.time(Phase::kWrite, [&] {
           write_file_atomically(output, solution_image(solution, shape.n, shape.r, provenance_json(report)));
         });
@@ -263,6 +261,9 @@ int run_solve(const SolveOptions& options, const Communicator& comm) {
   }
   const bool have_x = !failure || failure->kind() == ErrorKind::kNotConverged;
   if (have_x && comm.is_root()) tell_outcome(report, timer, output, progress);
+  if (have_x && error_of_x) {
+    progress.line(fmt::format("error of x against x_true: {:.2g} of ||x_true||, noise of b included", *error_of_x));
+  }
   if (reportable && !options.report.empty()) {
     try {
       comm.together([&] {

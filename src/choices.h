@@ -20,6 +20,7 @@ enum class IoChoice { kAuto, kMpio, kDirect };
 enum class DataPrecision { kStored, kFp32 };
 enum class RankPolicy { kError, kMinNorm };
 enum class KernelChoice { kAuto, kStrip, kScatter, kFlash };
+enum class ResidencyChoice { kAuto, kDevice, kHost, kFile };
 
 /// What `bench sketch` times: the sketches and kernels of `solve`, and baselines that only it has.
 enum class BenchFamily { kSparseStack, kBlockPerm, kFlashBlockRow };
@@ -52,6 +53,7 @@ const Words<RankPolicy>& words_of(RankPolicy);
 const Words<BackendChoice>& words_of(BackendChoice);
 const Words<ReduceChoice>& words_of(ReduceChoice);
 const Words<KernelChoice>& words_of(KernelChoice);
+const Words<ResidencyChoice>& words_of(ResidencyChoice);
 const Words<BenchFamily>& words_of(BenchFamily);
 const Words<BenchKernel>& words_of(BenchKernel);
 const Words<BenchRoute>& words_of(BenchRoute);

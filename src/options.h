@@ -35,6 +35,18 @@ struct InputOptions {
   DataPrecision data_precision = DataPrecision::kStored;
 };
 
+/// A problem that is made, not stored: all of `generate`, instead of files in `solve`.
+struct SyntheticOptions {
+  std::string kind;  // empty: none
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::int64_t rank = 64;  // of kind lowrank
+  ElementType dtype = ElementType::kFloat32;
+  double cond = 1e4;
+  double noise = 0.1;
+  std::uint64_t seed = 0;
+};
+
 struct SketchOptions {
   SketchFamily family = SketchFamily::kSparseStack;
   SketchHash hash = SketchHash::kPermuted;
@@ -59,6 +71,7 @@ struct RunOptions {
   BackendChoice backend = BackendChoice::kAuto;
   ReduceChoice comm = ReduceChoice::kNccl;
   KernelChoice kernel = KernelChoice::kAuto;
+  ResidencyChoice residency = ResidencyChoice::kAuto;
   std::uint64_t memory_bytes = 0;  // per rank; 0: what is free
   std::uint64_t chunk_rows = 0;    // 0: chosen by the plan
   double timeout = 600;            // seconds
@@ -81,9 +94,10 @@ struct MethodOptions {
 
 struct SolveOptions {
   InputOptions input;
+  SyntheticOptions synthetic;  // instead of files
   SketchOptions sketch;
   RunOptions run;
-  std::string output;  // empty: <stem of the first FILE>.x.h5
+  std::string output;  // empty: <stem of the first FILE>.x.h5, or synthetic.x.h5
   std::string report;  // empty: none; "-": standard output
   MethodOptions method;
   std::string command_line;
@@ -91,20 +105,14 @@ struct SolveOptions {
 
 struct GenerateOptions {
   std::string output;
-  std::int64_t rows = 0;
-  std::int64_t cols = 0;
-  std::int64_t rank = 64;  // of kind lowrank
-  std::string kind = "gaussian";
-  std::string dtype = "f4";
-  double cond = 1e4;
-  double noise = 0.1;
-  std::uint64_t seed = 0;
+  SyntheticOptions problem;
   std::int64_t shards = 1;
   RunOptions run;
 };
 
 struct InspectOptions {
   InputOptions input;
+  SyntheticOptions synthetic;  // instead of files
   MethodOptions method;
   SketchOptions sketch;
   RunOptions run;
@@ -183,6 +191,8 @@ struct StudyGeometryOptions {
 };
 
 void add_input_options(CLI::App& app, InputOptions& options);
+/// FILEs, or --kind with what belongs to it; one of them is required.
+void add_source_options(CLI::App& app, InputOptions& input, SyntheticOptions& synthetic);
 void add_method_options(CLI::App& app, MethodOptions& options);
 void add_sketch_options(CLI::App& app, SketchOptions& options);
 /// Launch, waiting and talking: every subcommand has these.

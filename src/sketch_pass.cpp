@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <limits>
 
@@ -26,16 +27,14 @@ std::vector<double> sketch_rows(const SketchJob& job, RowSource& source, Backend
                                 const SolveContext& context) {
   const std::int64_t r = job.shape.r, row_bytes = job.shape.a_row_bytes();
   std::vector<double> b_squares(static_cast<std::size_t>(r), 0.0);
-  for_each_chunk(job.rows, job.plan.chunk_rows, [&](RowRange rows) {
-    ChunkBuffer& chunk = backend.next_buffer(rows);
-    context.timer.time(Phase::kRead, [&] { source.read(rows, chunk.a, chunk.b); });
-    for (std::int64_t i = 0; i < rows.size(); ++i) {
+  read_chunks(job.rows, job.plan.chunk_rows, source, backend, context.timer, [&](const ChunkBuffer& chunk) {
+    for (std::int64_t i = 0; i < chunk.rows.size(); ++i) {
       for (std::int64_t k = 0; k < r; ++k)
         b_squares[static_cast<std::size_t>(k)] += chunk.b[i * r + k] * chunk.b[i * r + k];
     }
     backend.upload(chunk);
     context.watchdog.touch();
-    const auto done = static_cast<double>(rows.end - job.rows.begin);
+    const auto done = static_cast<double>(chunk.rows.end - job.rows.begin);
     context.progress.fraction("sketch", done / static_cast<double>(job.rows.size()),
                               done * static_cast<double>(row_bytes));
   });
@@ -50,6 +49,7 @@ void count_pass(const ProblemShape& shape, bool reads, Report& report) {
 struct SketchPass {
   SketchRange range;              // of the reduced sketch
   std::vector<double> b_squares;  // (r): ||b||^2 over all rows; empty for kept rows
+  double seconds = 0;             // of reading and working on all rows, on the slowest rank
 };
 
 /// One pass over A and the all-reduce: every rank adds S_p [A_p | b_p] (or the Gram matrix) of its rows, and S [A | b],
@@ -58,6 +58,7 @@ SketchPass sketch_all_rows(const SketchJob& job, RowSource& source, Backend& bac
                            Report& report) {
   const Communicator& comm = context.comm;
   SketchPass pass;
+  const auto start = std::chrono::steady_clock::now();
   context.watchdog.enter("sketch", pass_seconds(job));
   comm.together([&] {
     backend.begin(job);
@@ -66,11 +67,14 @@ SketchPass sketch_all_rows(const SketchJob& job, RowSource& source, Backend& bac
       return;
     }
     pass.b_squares = sketch_rows(job, source, backend, context);
-    source.check_unchanged();
   });
   backend.exchange();
   comm.together([&] { backend.sketch(); });
-  if (!job.kept) comm.sum(pass.b_squares.data(), job.shape.r);
+  if (!job.kept) {
+    comm.sum(pass.b_squares.data(), job.shape.r);
+    const std::chrono::nanoseconds mine = std::chrono::steady_clock::now() - start;
+    pass.seconds = 1e-9 * static_cast<double>(comm.max(mine.count()));
+  }
   count_pass(job.shape, !job.kept, report);
   context.watchdog.enter("reduce");
   backend.reduce();
@@ -168,10 +172,12 @@ FinishedSketch sketch_in_range(const SketchJob& job, const std::vector<double>& 
     ScaledSource scaled(source, sketch.exponents);
     SketchJob again = job;
     again.kept = false;
+    again.encoding = scaled.encoding();
     pass = sketch_all_rows(again, scaled, backend, context, report);
   }
   count_losses(job, backend, context.comm, report);  // of the last pass, which is the one that counts
   context.comm.together([&] { require_finite(job, pass); });
+  sketch.seconds = pass.seconds;
   sketch.b_norms = pass.b_squares.empty() ? b_norms : norms_of_b(pass.b_squares, sketch.exponents, job.shape.n);
   for (const double norm : sketch.b_norms) sketch.b_norm = std::hypot(sketch.b_norm, norm);
   return sketch;
