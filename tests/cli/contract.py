@@ -43,6 +43,7 @@ HELP = {
     "study geometry": ["--rows", "--cols", "--coherence", "--head", "--data-seed", "--oversample", "--sketch", "--hash", "--zeta",
                        "--kappa", "--block-nnz", "--block-rows", "--input-blocks", "--precision", "--scaling", "--seed",
                        "--seeds", "--output", "--backend", *RUN_OPTIONS],
+    "bench io": ["--a", "--b", "--kind", "--rows", "--cols", "--repeats", "--backend", *RUN_OPTIONS],
     "bench passes": ["--cols", "--bytes", "--dtype", "--rhs", "--repeats", *RUN_OPTIONS],
     "bench sketch": ["--cols", "--bytes", "--rows", "--oversample", "--sketch-rows", "--family", "--hash", "--zeta", "--kappa",
                      "--block-nnz", "--block-rows", "--input-blocks", "--precision", "--rounding", "--dtype", "--kernel", "--rhs", "--repeats",
