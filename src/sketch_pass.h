@@ -21,6 +21,7 @@ struct FinishedSketch {
   std::vector<int> exponents;   // column j of [A | b] was multiplied by 2^exponents[j]; empty: by 1
   std::vector<double> b_norms;  // (r): ||b||, of the b that was given; NaN where its squares overflow
   double b_norm = 0;            // over all columns
+  double seconds = 0;           // that the pass took on the slowest rank; 0 for kept rows
 };
 
 /// S [A | b], or the Gram matrix, on every rank, finite. Collective. A backend may be given another job on the same rows
