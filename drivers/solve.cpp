@@ -14,6 +14,7 @@
 #include "src/cleanup.h"
 #include "src/communicator.h"
 #include "src/error.h"
+#include "src/file_source.h"
 #include "src/hdf5_writer.h"
 #include "src/launch.h"
 #include "src/open_source.h"
@@ -38,11 +39,7 @@ bool same_file(const std::string& a, const std::string& b) {
 
 /// Everything that would make the result unwritable is found before hours of work, not after.
 void check_outputs(const SolveOptions& options, const std::string& output) {
-  std::vector<std::string> inputs;
-  for (const std::string& file : options.input.files) inputs.push_back(parse_dataset_name(file).file);
-  const DatasetName b = parse_dataset_name(options.input.b);
-  if (!b.dataset.empty()) inputs.push_back(b.file);
-  for (const std::string& input : inputs) {
+  for (const std::string& input : input_paths(options.input)) {
     require(!same_file(output, input), ErrorKind::kUsage,
             fmt::format("--output '{}' is an input; choose another name (an input is never replaced)", output));
     require(options.report.empty() || options.report == "-" || !same_file(options.report, input), ErrorKind::kUsage,

@@ -30,6 +30,9 @@ struct InputOptions {
   std::vector<std::string> files;  // each FILE or FILE:/name
   std::string a = "/A";
   std::string b = "/b";
+  bool transpose = false;  // A is stored (n, m)
+  IoChoice io = IoChoice::kAuto;
+  DataPrecision data_precision = DataPrecision::kStored;
 };
 
 /// A problem that is made, not stored: all of `generate`, instead of files in `solve`.
