@@ -119,27 +119,35 @@ TEST_CASE("Rows that are kept are read once, however many attempts and passes th
   MPI_REQUIRE(!world.is_root() || solved.report.solver.converged);
 }
 
-TEST_CASE("Rows that have no room are read for every pass, with the same x") {
+TEST_CASE("Rows stay where there is room, or are read for every pass, with the same x") {
   SketchOptions sketch;
   sketch.oversample = 4;  // whatever a pass costs
   std::int64_t needed = 0;
   std::vector<double> x;
-  for (const bool kept : {true, false}) {
-    RefineWorld world(kept ? 0 : static_cast<std::uint64_t>(needed - 1));
+  const auto solved_with = [&](std::uint64_t memory, ResidencyChoice asked, Residency expected) {
+    CAPTURE(memory, to_word(asked));
+    RefineWorld world(memory, asked);
     DenseSource source(make_dense_problem(8000, 10, 1, 1e2, 0.1, 8));
     const Solved solved = world.solve(source, kBySketch, sketch, 250);
     const SolverOutcome& outcome = solved.report.solver;
-    MPI_REQUIRE((solved.report.plan->residency == Residency::kFile) == !kept);
+    MPI_REQUIRE(solved.report.plan->residency == expected);
     std::int64_t rows = source.rows_read();
     world.comm.sum(&rows, 1);
-    MPI_REQUIRE(rows == 8000 * (kept ? 1 : outcome.passes));
+    MPI_REQUIRE(rows == 8000 * (expected == Residency::kFile ? outcome.passes : 1));
     MPI_REQUIRE(solved.report.bytes_read == rows * 10 * 8);
     MPI_REQUIRE(!world.is_root() || outcome.converged);
-    if (kept) {
+    if (needed == 0) {
       needed = solved.report.plan->total_bytes();
       x = solved.solution.x;
     } else if (!on_gpus()) {  // GPU lanes add other rows with other chunks
       MPI_REQUIRE(solved.solution.x == x);
     }
-  }
+  };
+  const Residency best = on_gpus() ? Residency::kDevice : Residency::kHost;
+  solved_with(0, ResidencyChoice::kAuto, best);
+  const auto too_little = static_cast<std::uint64_t>(needed - 1);
+  solved_with(too_little, ResidencyChoice::kAuto, on_gpus() ? Residency::kHost : Residency::kFile);
+  solved_with(0, ResidencyChoice::kHost, Residency::kHost);
+  solved_with(0, ResidencyChoice::kFile, Residency::kFile);
+  solved_with(too_little, ResidencyChoice::kFile, Residency::kFile);
 }

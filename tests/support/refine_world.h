@@ -20,8 +20,9 @@ struct Solved {
 
 class RefineWorld {
  public:
-  explicit RefineWorld(std::uint64_t memory_bytes = 0) {
+  explicit RefineWorld(std::uint64_t memory_bytes = 0, ResidencyChoice residency = ResidencyChoice::kAuto) {
     RunOptions options = run_options();
+    options.residency = residency;
     options.memory_bytes = memory_bytes;
     backend_ = make_backend(options, comm, timer_);
   }
