@@ -30,6 +30,7 @@ struct ChunkBuffer {
   void* a = nullptr;    // (rows, n) row-major, the stored element type
   double* b = nullptr;  // (rows, r) row-major
   RowRange rows;
+  bool known = false;  // their share of the sketch is added by add_to_sketch: they are kept, if rows are, and no more
 };
 
 /// What a backend is told before the first row.
@@ -86,6 +87,9 @@ class Backend {
   virtual void exchange() {}
   /// All rows are uploaded: the local sketch is complete when this returns.
   virtual void sketch() = 0;
+  /// After sketch(): adds to the local sketch (or Gram matrix) what others made of rows that are not uploaded, or known.
+  /// sketch  as sketch_copy gives it
+  virtual void add_to_sketch(const std::vector<double>& sketch) = 0;
   /// Collective: sums the sketches of all ranks, in job.reduce (Gram matrices: FP64); every rank then holds S [A | b],
   /// unscaled.
   virtual void reduce() = 0;

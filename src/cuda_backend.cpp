@@ -67,6 +67,7 @@ class CudaBackend final : public Backend {
   void take_kept() override;
   void exchange() override;
   void sketch() override;
+  void add_to_sketch(const std::vector<double>& sketch) override;
   void reduce() override;
   RoundingLosses losses() override { return sketcher_ ? sketcher_->losses() : RoundingLosses{}; }
   SketchRange sketch_range() override;
@@ -232,7 +233,8 @@ void CudaBackend::take(const RowsOnDevice& rows) {
 }
 
 void CudaBackend::upload(const ChunkBuffer& chunk) {
-  take(rows_.upload(chunk));
+  const RowsOnDevice rows = rows_.upload(chunk);
+  if (!chunk.known) take(rows);
   rows_.mark_done(chunk);
 }
 
@@ -258,6 +260,16 @@ void CudaBackend::sketch() {
     }
     stream_.synchronize();
   });
+}
+
+void CudaBackend::add_to_sketch(const std::vector<double>& sketch) {
+  const auto add = [&]<class T>(const DeviceBuffer<T>& own) {
+    std::vector<T> sum = copy_of(own, stream_);
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<T>(sketch[i]);
+    check(cudaMemcpyAsync(own.data(), sum.data(), own.bytes(), cudaMemcpyHostToDevice, stream_.get()));
+    stream_.synchronize();
+  };
+  std::visit(add, sketch_);
 }
 
 void CudaBackend::sum_by_nccl(const DeviceBuffer<float>& sketch) {

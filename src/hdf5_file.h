@@ -98,6 +98,7 @@ class Hdf5File {
   /// Errors: kInput when size or modification time differ from those at opening.
   void check_unchanged() const;
   const std::string& path() const { return path_; }
+  hid_t handle() const { return file_.get(); }
   bool parallel() const { return parallel_; }
 
  private:

@@ -50,7 +50,7 @@ class Hdf5Source final : public RowSource {
       files_.push_back(Hdf5File::open(b.file, &comm));
       comm.together([&] { append(b_, files_.back().dataset(b.dataset)); });
     }
-    comm.together([&] { check_shapes(); });
+    comm.together([&] { check_shapes(options); });
   }
 
   const ProblemShape& shape() const override { return shape_; }
@@ -107,7 +107,7 @@ class Hdf5Source final : public RowSource {
     }
   }
 
-  void check_shapes() {
+  void check_shapes(const InputOptions& options) {
     const Hdf5Dataset& a = a_.front().data;
     const Hdf5Dataset& b = b_.front().data;
     for (const Shard& shard : a_) {
@@ -135,7 +135,7 @@ class Hdf5Source final : public RowSource {
                                             : ""));
     require(shape_.r > 0, ErrorKind::kInput, fmt::format("{} of '{}' has no columns", b.name(), b.path()));
     require(
-        shape_.m >= shape_.n, ErrorKind::kUsage,
+        shape_.m >= shape_.n || options.may_be_wide, ErrorKind::kUsage,
         fmt::format("A is wide: m = {} rows, n = {} columns; tallsketch solves m >= n. If the file holds A transposed "
                     "(MATLAB, Julia and Fortran do), store it as (n, m): this version does not transpose",
                     shape_.m, shape_.n));
@@ -150,6 +150,12 @@ class Hdf5Source final : public RowSource {
             fmt::format("{} chunks of dataset {} of '{}' were never written and read as its fill value (usually 0)",
                         shard.data.missing_chunks(), shard.data.name(), shard.data.path()));
       }
+    }
+    if (shape_.m < shape_.n) {
+      info_.warnings.push_back(fmt::format(
+          "A is wide here (m = {} rows, n = {} columns): good for some rows of a larger matrix, wrong where the "
+          "file holds A transposed",
+          shape_.m, shape_.n));
     }
     if (shape_.m == shape_.n) {
       info_.warnings.push_back(

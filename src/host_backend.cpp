@@ -101,6 +101,7 @@ class HostBackend final : public Backend {
   }
 
   void upload(const ChunkBuffer& chunk) override {
+    if (chunk.known) return;
     timer_.time(Phase::kSketch, [&] {
       if (is_gram()) {
         gram_->add(a_of(chunk), b_of(chunk));
@@ -127,6 +128,13 @@ class HostBackend final : public Backend {
         std::visit(sum_up, sketch_);
       }
     });
+  }
+
+  void add_to_sketch(const std::vector<double>& sketch) override {
+    const auto add = [&]<class T>(std::vector<T>& own) {
+      for (std::size_t i = 0; i < own.size(); ++i) own[i] += static_cast<T>(sketch[i]);
+    };
+    std::visit(add, sketch_);
   }
 
   void reduce() override {

@@ -12,9 +12,9 @@ DatasetName parse_dataset_name(const std::string& text) {
   return {text, ""};
 }
 
-void add_input_options(CLI::App& app, InputOptions& options) {
+void add_input_options(CLI::App& app, InputOptions& options, bool required) {
   app.add_option("FILE", options.files, "HDF5 file with A, or several row shards in order; FILE:/name picks a dataset")
-      ->required()
+      ->required(required)
       ->type_name("FILE[:/A]");
   app.add_option("--a", options.a, "dataset of A, (m, n), float16, float32 or float64, either byte order")
       ->capture_default_str()
@@ -56,6 +56,11 @@ void add_sketch_options(CLI::App& app, SketchOptions& options) {
   add_choice(app, "--reduce", options.reduce,
              "number format in which the ranks' sketches of A are summed; fp16 sends half the bytes, "
              "in columns scaled by powers of two; an fp64 sketch is always summed in fp64");
+  for (const char* name :
+       {"--sketch", "--zeta", "--kappa", "--block-nnz", "--block-rows", "--input-blocks", "--hash", "--oversample",
+        "--sketch-rows", "--check-rows", "--seed", "--precision", "--rounding", "--scaling", "--reduce"}) {
+    app.get_option(name)->each([&options, name](const std::string&) { options.given.emplace_back(name); });
+  }
 }
 
 void add_run_options(CLI::App& app, RunOptions& options) {
@@ -122,12 +127,55 @@ void add_method_options(CLI::App& app, MethodOptions& options) {
 }
 
 void add_solve_options(CLI::App& app, SolveOptions& options) {
-  add_input_options(app, options.input);
+  add_input_options(app, options.input, false);
+  app.add_option(
+         "--from-sketch", options.from_sketch,
+         "sketch file of all rows, by tallsketch sketch: refine begins with it; without FILE, x is of the sketch "
+         "alone, by --method sketch-solve")
+      ->type_name("S.h5");
   app.add_option("-o,--output", options.output, "result file; default: <stem of the first FILE>.x.h5, beside it")
       ->type_name("X.h5");
   app.add_option("--report", options.report, "JSON report; - for standard output (progress then on standard error)")
       ->type_name("R.json");
   add_method_options(app, options.method);
+  add_sketch_options(app, options.sketch);
+  add_backend_options(app, options.run);
+  add_run_options(app, options.run);
+  app.parse_complete_callback([&app, &options] {
+    if (!options.input.files.empty()) return;
+    if (options.from_sketch.empty()) throw CLI::RequiredError("FILE");
+    const bool refines = app.count("--method") > 0 && options.method.method == SolveMethod::kRefine;
+    if (refines) {
+      throw CLI::ValidationError("--method", "refine makes passes over A: give its FILE, too, or leave --method out");
+    }
+    options.method.method = SolveMethod::kSketchSolve;
+  });
+}
+
+void add_sketch_file_options(CLI::App& app, SketchFileOptions& options) {
+  add_input_options(app, options.input);
+  app.add_option("-o,--output", options.output, "sketch file; default: <stem of the first FILE>.sketch.h5, beside it")
+      ->type_name("S.h5");
+  app.add_option(
+         "--merge", options.merge,
+         "FILEs are sketch files of disjoint rows, made with the same options: their sum, in the order given, goes "
+         "to OUT")
+      ->type_name("OUT");
+  constexpr std::int64_t kMostRows = std::int64_t{1} << 60;
+  app.add_option("--first-row", options.first_row, "FILE holds the rows N, N + 1, ... of a larger matrix")
+      ->transform(size_value())
+      ->check(CLI::Range(std::int64_t{0}, kMostRows))
+      ->each([&options](const std::string&) { options.has_first_row = true; })
+      ->capture_default_str()
+      ->type_name("N");
+  app.add_option("--total-rows", options.total_rows,
+                 "rows of that matrix; --input-blocks contiguous needs them; 0: those up to the last of FILE")
+      ->transform(size_value())
+      ->check(CLI::Range(std::int64_t{0}, kMostRows))
+      ->capture_default_str()
+      ->type_name("M");
+  app.add_option("--report", options.report, "JSON report; - for standard output (progress then on standard error)")
+      ->type_name("R.json");
   add_sketch_options(app, options.sketch);
   add_backend_options(app, options.run);
   add_run_options(app, options.run);

@@ -30,6 +30,7 @@ struct InputOptions {
   std::vector<std::string> files;  // each FILE or FILE:/name
   std::string a = "/A";
   std::string b = "/b";
+  bool may_be_wide = false;  // m < n is no error: these are some rows of a larger matrix
 };
 
 struct SketchOptions {
@@ -50,6 +51,7 @@ struct SketchOptions {
   // choice for the method.
   std::optional<std::int64_t> check_rows;
   std::uint64_t seed = 0;
+  std::vector<std::string> given;  // names of those options above that the command line has, "--zeta"
 };
 
 struct RunOptions {
@@ -83,6 +85,20 @@ struct SolveOptions {
   std::string output;  // empty: <stem of the first FILE>.x.h5
   std::string report;  // empty: none; "-": standard output
   MethodOptions method;
+  std::string from_sketch;  // file of a sketch that is made already; files may then be empty
+  std::string command_line;
+};
+
+struct SketchFileOptions {
+  InputOptions input;
+  std::string merge;            // file that the sketch files `input.files` are added into; empty: sketch those files
+  std::int64_t first_row = 0;   // of the files, in the matrix they are rows of
+  bool has_first_row = false;   // whether that was said
+  std::int64_t total_rows = 0;  // of that matrix; 0: not said
+  SketchOptions sketch;
+  RunOptions run;
+  std::string output;  // empty: <stem of the first FILE>.sketch.h5
+  std::string report;
   std::string command_line;
 };
 
@@ -179,7 +195,8 @@ struct StudyGeometryOptions {
   RunOptions run;
 };
 
-void add_input_options(CLI::App& app, InputOptions& options);
+/// required  whether FILE is
+void add_input_options(CLI::App& app, InputOptions& options, bool required = true);
 void add_method_options(CLI::App& app, MethodOptions& options);
 void add_sketch_options(CLI::App& app, SketchOptions& options);
 /// Launch, waiting and talking: every subcommand has these.
@@ -187,6 +204,7 @@ void add_run_options(CLI::App& app, RunOptions& options);
 /// Where and in how much memory: for subcommands that compute with a backend.
 void add_backend_options(CLI::App& app, RunOptions& options);
 void add_solve_options(CLI::App& app, SolveOptions& options);
+void add_sketch_file_options(CLI::App& app, SketchFileOptions& options);
 void add_generate_options(CLI::App& app, GenerateOptions& options);
 void add_inspect_options(CLI::App& app, InspectOptions& options);
 void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options);

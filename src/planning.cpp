@@ -18,28 +18,6 @@ namespace tallsketch {
 
 namespace {
 
-void check_method(const SketchOptions& sketch, const MethodOptions& method, const ProblemShape& shape) {
-  const bool refines = method.method == SolveMethod::kRefine;
-  require(!refines || sketch.check_rows.value_or(0) == 0, ErrorKind::kUsage,
-          "--check-rows judge the x of --method sketch-solve; refine measures its residual by passes: leave them out");
-  require(refines || method.preconditioner == PreconditionerChoice::kAuto, ErrorKind::kUsage,
-          "--preconditioner belongs to --method refine; sketch-solve has no passes to precondition: leave it out");
-  require(
-      refines || !method.standard_errors, ErrorKind::kUsage,
-      "--standard-errors are those of the least-squares x, which --method sketch-solve does not reach; use --method "
-      "refine");
-  require(method.ridge == 0 || !method.standard_errors, ErrorKind::kUsage,
-          "--standard-errors are not defined for --ridge, whose x is biased on purpose; leave one of them out");
-  require(shape.m > shape.n || !method.standard_errors, ErrorKind::kUsage,
-          fmt::format("--standard-errors need more rows than columns, and A is {} x {}", shape.m, shape.n));
-  require(
-      method.preconditioner != PreconditionerChoice::kGram || method.reduced_solver == ReducedSolverChoice::kAuto ||
-          method.reduced_solver == ReducedSolverChoice::kCholesky,
-      ErrorKind::kUsage,
-      fmt::format("--preconditioner gram is factored by Cholesky; --reduced-solver {} needs --preconditioner sketch",
-                  to_word(method.reduced_solver)));
-}
-
 /// Whether auto may put the Gram matrix in the place of the sketch: not where the user shaped the sketch.
 bool gram_allowed(const SketchOptions& sketch, const MethodOptions& method) {
   const SketchOptions plain;
@@ -141,6 +119,35 @@ void plan_within(PlanLimits limits, const Attempt& attempt, const MethodOptions&
 double tolerance_for(const MethodOptions& method, ElementType stored) {
   if (method.tolerance > 0) return method.tolerance;
   return stored == ElementType::kFloat64 ? 1e-15 : 1e-12;
+}
+
+void check_method(const SketchOptions& sketch, const MethodOptions& method, const ProblemShape& shape) {
+  const bool refines = method.method == SolveMethod::kRefine;
+  require(!refines || sketch.check_rows.value_or(0) == 0, ErrorKind::kUsage,
+          "--check-rows judge the x of --method sketch-solve; refine measures its residual by passes: leave them out");
+  require(refines || method.preconditioner == PreconditionerChoice::kAuto, ErrorKind::kUsage,
+          "--preconditioner belongs to --method refine; sketch-solve has no passes to precondition: leave it out");
+  require(
+      refines || !method.standard_errors, ErrorKind::kUsage,
+      "--standard-errors are those of the least-squares x, which --method sketch-solve does not reach; use --method "
+      "refine");
+  require(method.ridge == 0 || !method.standard_errors, ErrorKind::kUsage,
+          "--standard-errors are not defined for --ridge, whose x is biased on purpose; leave one of them out");
+  require(shape.m > shape.n || !method.standard_errors, ErrorKind::kUsage,
+          fmt::format("--standard-errors need more rows than columns, and A is {} x {}", shape.m, shape.n));
+  require(
+      method.preconditioner != PreconditionerChoice::kGram || method.reduced_solver == ReducedSolverChoice::kAuto ||
+          method.reduced_solver == ReducedSolverChoice::kCholesky,
+      ErrorKind::kUsage,
+      fmt::format("--preconditioner gram is factored by Cholesky; --reduced-solver {} needs --preconditioner sketch",
+                  to_word(method.reduced_solver)));
+}
+
+Attempt attempt_for_file(const SketchOptions& sketch, const ProblemShape& shape) {
+  constexpr std::int64_t kEndless = std::int64_t{1} << 60;
+  Attempt attempt{sketch, Compression::kSketch};
+  hold_rows_back({kEndless, shape.n, shape.r, shape.a_type}, attempt.sketch);
+  return attempt;
 }
 
 Attempt first_attempt(const SketchOptions& sketch, const MethodOptions& method, const ProblemShape& shape, int ranks,

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -20,27 +21,6 @@
 namespace tallsketch {
 
 namespace {
-
-/// Every row of this rank goes from the source to the backend. Returns ||b||^2 of these rows, column by column.
-std::vector<double> sketch_rows(const SketchJob& job, RowSource& source, Backend& backend,
-                                const SolveContext& context) {
-  const std::int64_t r = job.shape.r, row_bytes = job.shape.a_row_bytes();
-  std::vector<double> b_squares(static_cast<std::size_t>(r), 0.0);
-  for_each_chunk(job.rows, job.plan.chunk_rows, [&](RowRange rows) {
-    ChunkBuffer& chunk = backend.next_buffer(rows);
-    context.timer.time(Phase::kRead, [&] { source.read(rows, chunk.a, chunk.b); });
-    for (std::int64_t i = 0; i < rows.size(); ++i) {
-      for (std::int64_t k = 0; k < r; ++k)
-        b_squares[static_cast<std::size_t>(k)] += chunk.b[i * r + k] * chunk.b[i * r + k];
-    }
-    backend.upload(chunk);
-    context.watchdog.touch();
-    const auto done = static_cast<double>(rows.end - job.rows.begin);
-    context.progress.fraction("sketch", done / static_cast<double>(job.rows.size()),
-                              done * static_cast<double>(row_bytes));
-  });
-  return b_squares;
-}
 
 void count_pass(const ProblemShape& shape, bool reads, Report& report) {
   report.solver.passes += 1;
@@ -65,7 +45,7 @@ SketchPass sketch_all_rows(const SketchJob& job, RowSource& source, Backend& bac
       backend.take_kept();
       return;
     }
-    pass.b_squares = sketch_rows(job, source, backend, context);
+    pass.b_squares = upload_rows(job, source, backend, context);
     source.check_unchanged();
   });
   backend.exchange();
@@ -107,18 +87,6 @@ std::vector<int> exponents_for_range(const SketchJob& job, const SketchRange& ra
   return scaling_exponents(largest, job.shape);
 }
 
-/// ||b|| of each column, from the squares of columns that were multiplied by powers of two, if any. NaN where the squares
-/// of a finite b overflow (fp64, --scaling none).
-std::vector<double> norms_of_b(const std::vector<double>& squares, const std::vector<int>& exponents, std::int64_t n) {
-  std::vector<double> norms;
-  for (std::size_t k = 0; k < squares.size(); ++k) {
-    const int exponent = exponents.empty() ? 0 : exponents[static_cast<std::size_t>(n) + k];
-    const bool known = std::isfinite(squares[k]);
-    norms.push_back(known ? std::ldexp(std::sqrt(squares[k]), -exponent) : std::numeric_limits<double>::quiet_NaN());
-  }
-  return norms;
-}
-
 /// What a 16-bit sketch lost on all ranks, for the report and, if it is anything, as a warning. Collective.
 void count_losses(const SketchJob& job, Backend& backend, const Communicator& comm, Report& report) {
   RoundingLosses mine;
@@ -152,9 +120,40 @@ double pass_seconds(const SketchJob& job) {
   return static_cast<double>(job.plan.rank_rows.front().size() * job.shape.a_row_bytes()) / kSlowestRead;
 }
 
+std::vector<double> norms_of_b(const std::vector<double>& squares, const std::vector<int>& exponents, std::int64_t n) {
+  std::vector<double> norms;
+  for (std::size_t k = 0; k < squares.size(); ++k) {
+    const int exponent = exponents.empty() ? 0 : exponents[static_cast<std::size_t>(n) + k];
+    const bool known = std::isfinite(squares[k]);
+    norms.push_back(known ? std::ldexp(std::sqrt(squares[k]), -exponent) : std::numeric_limits<double>::quiet_NaN());
+  }
+  return norms;
+}
+
 std::string describe_compression(const SketchJob& job) {
   if (job.compression == Compression::kGram) return "FP64 Gram matrix";
   return fmt::format("{} sketch", to_word(job.spec.precision));
+}
+
+std::vector<double> upload_rows(const SketchJob& job, RowSource& source, Backend& backend, const SolveContext& context,
+                                bool known) {
+  const std::int64_t r = job.shape.r, row_bytes = job.shape.a_row_bytes();
+  std::vector<double> b_squares(static_cast<std::size_t>(r), 0.0);
+  for_each_chunk(job.rows, job.plan.chunk_rows, [&](RowRange rows) {
+    ChunkBuffer& chunk = backend.next_buffer(rows);
+    context.timer.time(Phase::kRead, [&] { source.read(rows, chunk.a, chunk.b); });
+    for (std::int64_t i = 0; i < rows.size(); ++i) {
+      for (std::int64_t k = 0; k < r; ++k)
+        b_squares[static_cast<std::size_t>(k)] += chunk.b[i * r + k] * chunk.b[i * r + k];
+    }
+    chunk.known = known;
+    backend.upload(chunk);
+    context.watchdog.touch();
+    const auto done = static_cast<double>(rows.end - job.rows.begin);
+    context.progress.fraction(known ? "read" : "sketch", done / static_cast<double>(job.rows.size()),
+                              done * static_cast<double>(row_bytes));
+  });
+  return b_squares;
 }
 
 FinishedSketch sketch_in_range(const SketchJob& job, const std::vector<double>& b_norms, RowSource& source,
@@ -173,6 +172,7 @@ FinishedSketch sketch_in_range(const SketchJob& job, const std::vector<double>& 
   count_losses(job, backend, context.comm, report);  // of the last pass, which is the one that counts
   context.comm.together([&] { require_finite(job, pass); });
   sketch.b_norms = pass.b_squares.empty() ? b_norms : norms_of_b(pass.b_squares, sketch.exponents, job.shape.n);
+  sketch.b_squares = std::move(pass.b_squares);
   for (const double norm : sketch.b_norms) sketch.b_norm = std::hypot(sketch.b_norm, norm);
   return sketch;
 }

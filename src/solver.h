@@ -15,6 +15,7 @@ namespace tallsketch {
 class Communicator;
 class Progress;
 class Watchdog;
+struct MadeSketch;
 
 /// What a run needs besides its options; all outlive the solve.
 struct SolveContext {
@@ -36,8 +37,10 @@ struct KeptRows {
 /// that does not converge is no Error: x is the best seen, report.solver.converged false, and why.
 /// Collective; every rank throws the same Error, or none.
 /// kept    rows of the source that the backend has already; null: all are read from the source
+/// made    a sketch of all rows to begin with; null: the first attempt makes one
 /// report  filled as far as the run came, also when an Error leaves
 Solution solve(const SketchOptions& sketch, const MethodOptions& method, std::uint64_t chunk_rows, RowSource& source,
-               Backend& backend, const SolveContext& context, Report& report, const KeptRows* kept = nullptr);
+               Backend& backend, const SolveContext& context, Report& report, const KeptRows* kept = nullptr,
+               const MadeSketch* made = nullptr);
 
 }  // namespace tallsketch

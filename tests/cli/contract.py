@@ -34,7 +34,9 @@ RUN_OPTIONS = ["--chunk-rows", "--timeout", "--ignore-launcher", "--quiet", "--v
 SKETCH_OPTIONS = ["--sketch", "--zeta", "--hash", "--oversample", "--sketch-rows", "--check-rows", "--seed",
                   "--precision", "--rounding", "--scaling", "--reduce"]
 HELP = {
-    "solve": ["--a", "--b", "--output", "--report", "--method", "--tol", "--max-iters", "--ridge", "--standard-errors",
+    "sketch": ["--a", "--b", "--output", "--report", "--merge", "--first-row", "--total-rows", "--backend", "--comm", "--memory",
+               *SKETCH_OPTIONS, *RUN_OPTIONS],
+    "solve": ["--a", "--b", "--output", "--report", "--from-sketch", "--method", "--tol", "--max-iters", "--ridge", "--standard-errors",
               "--rank-deficient", "--preconditioner", "--reduced-solver", "--backend", "--comm", "--memory",
               *SKETCH_OPTIONS, *RUN_OPTIONS],
     "generate": ["--rows", "--cols", "--kind", "--cond", "--rank", "--noise", "--seed", "--dtype", "--shards",
@@ -50,7 +52,7 @@ HELP = {
 }
 # Flags, and options whose absence is their default.
 NO_DEFAULT = {"--help", "--version", "--ignore-launcher", "--quiet", "--verbose", "--report", "--sketch-rows",
-              "--standard-errors"}
+              "--standard-errors", "--from-sketch", "--merge"}
 ONE_PASS = ["--method", "sketch-solve"]
 METHODS = {"refine": [], "sketch-solve": ONE_PASS}  # refine is the default
 

@@ -1,0 +1,62 @@
+// ReportedRun: what a subcommand that leaves a report does around its work: watchdog, log, timer, the report on every exit
+// but 1 and 2, and the error that all ranks agree on. Used by the solve and sketch drivers.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "src/backend.h"
+#include "src/error.h"
+#include "src/options.h"
+#include "src/progress.h"
+#include "src/report.h"
+#include "src/row_source.h"
+#include "src/solver.h"
+#include "src/watchdog.h"
+
+namespace tallsketch {
+
+class Communicator;
+
+class ReportedRun {
+ public:
+  /// report  file, "-" for standard output (the log is on standard error then), or empty
+  ReportedRun(const Communicator& comm, const RunOptions& run, const std::string& report,
+              const std::string& command_line);
+
+  /// Runs the work. Errors that all ranks agree on are kept for `finish`; what only this rank knows ends the job, with a
+  /// report from rank 0.
+  void attempt(const std::function<void()>& work);
+  /// Pieces of the work; they tell the user. Collective.
+  std::unique_ptr<RowSource> open(const InputOptions& input);
+  void start_backend();
+  /// On rank 0, as the phase `write`: the result, after which `solved` is the status and signals lose nothing.
+  void write(const std::string& status, const std::function<void()>& result);
+
+  /// Collective: the report, then the first error, if any. told  rank 0's words to the user, where there is a result
+  /// result  what is complete even if the report cannot be written: "x is complete in 'x.h5'"
+  int finish(const std::function<void()>& told, const std::string& result);
+
+  SolveContext context() { return {comm, watchdog, progress, timer}; }
+
+  const Communicator& comm;
+  Progress progress;
+  Watchdog watchdog;
+  PhaseTimer timer;
+  Report report;
+  std::unique_ptr<Backend> backend;
+
+ private:
+  [[noreturn]] void abort_with_report(const Error& error);
+
+  const RunOptions& run_;
+  std::string report_path_;
+  std::optional<Error> failure_;
+};
+
+/// "open 0.010, read 0.020, ...": the phases that took time, on this rank.
+std::string times_text(const PhaseTimer& timer);
+
+}  // namespace tallsketch
