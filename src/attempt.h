@@ -15,6 +15,8 @@ struct Attempt {
   SketchOptions sketch;
   Compression compression = Compression::kSketch;
   bool automatic_d = false;  // nobody asked for d: less will do where memory is short
+  int passes = 1;            // over A, expected
+  double seconds = 0;        // predicted; 0: not for this attempt
 };
 
 /// Conditions, after column scaling, up to which a preconditioner resolves every direction and a certificate by it can be

@@ -2,6 +2,7 @@
 // Made by make_backend (backend.cpp holds the only #if on the backend); driven by solver.cpp.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "kernels/check_rows.h"
+#include "kernels/encoding.h"
 #include "kernels/rounded_half.h"
 #include "kernels/sketch_spec.h"
 #include "src/cost_model.h"
@@ -27,16 +29,18 @@ class Communicator;
 
 /// Host memory for one chunk of rows; owned by the backend, pinned where that makes uploads fast.
 struct ChunkBuffer {
-  void* a = nullptr;    // (rows, n) row-major, the stored element type
+  void* a = nullptr;    // as the job's encoding says: (rows, n) row-major, or by columns
   double* b = nullptr;  // (rows, r) row-major
   RowRange rows;
-  bool known = false;  // their share of the sketch is added by add_to_sketch: they are kept, if rows are, and no more
+  std::size_t lane = 0;  // the backend's own
+  bool known = false;    // their share of the sketch comes by add_partial: they are kept, if rows are, and no more
 };
 
 /// What a backend is told before the first row.
 struct SketchJob {
   SketchSpec spec;
   ProblemShape shape;
+  Encoding encoding = plain_encoding(shape.a_type);  // of A in chunks
   Plan plan = {};
   RowRange rows = {};  // of this rank
   ScalingChoice scaling = ScalingChoice::kAuto;
@@ -70,16 +74,19 @@ class Backend {
   /// its rows with job.kept; their memory and all else counts as free.
   /// job  its plan and rows are not known yet
   virtual PlanLimits plan_limits(const SketchJob& job) = 0;
-  /// What the steps of a refined solve take on this rank, for the choice between them.
-  /// kept  whether its rows stay in memory
-  virtual SolveCosts solve_costs(const ProblemShape& shape, std::int64_t rows, bool kept) const = 0;
+  /// What the steps of a solve take on this rank, for the choice between them.
+  /// rows  of this rank
+  virtual SolveCosts solve_costs(const ProblemShape& shape, std::int64_t rows, RowPlace place) const = 0;
 
   /// Allocates for the job and clears the sketch; gives up an earlier job and its memory, but for its rows with job.kept.
   /// Errors: kMemory.
   virtual void begin(const SketchJob& job) = 0;
-  /// A buffer for these rows, at most plan.chunk_rows, that the caller fills now; waits until it is free.
+  /// A buffer for these rows, at most plan.chunk_rows, that the caller fills now; waits until it is free. It is the
+  /// caller's until upload or normal_add, and still holds its rows until `lanes` further buffers were asked for.
   virtual ChunkBuffer& next_buffer(RowRange rows) = 0;
-  /// Takes over the rows of a filled buffer; every row of the rank exactly once, in any order.
+  virtual int lanes() const = 0;
+  /// Takes over the rows of a filled buffer; every row of the rank exactly once, in any order. May return before the
+  /// device is done.
   virtual void upload(const ChunkBuffer& chunk) = 0;
   /// With job.kept, instead of uploads: takes all kept rows.
   virtual void take_kept() {}
@@ -89,7 +96,7 @@ class Backend {
   virtual void sketch() = 0;
   /// After sketch(): adds to the local sketch (or Gram matrix) what others made of rows that are not uploaded, or known.
   /// sketch  as sketch_copy gives it
-  virtual void add_to_sketch(const std::vector<double>& sketch) = 0;
+  virtual void add_partial(const std::vector<double>& sketch) = 0;
   /// Collective: sums the sketches of all ranks, in job.reduce (Gram matrices: FP64); every rank then holds S [A | b],
   /// unscaled.
   virtual void reduce() = 0;
@@ -117,7 +124,7 @@ class Backend {
   /// Starts a refinement pass: A^T (b - A x) and ||b - A x||^2 of this rank's rows; b counts as 0 without with_b.
   /// x  (n, r) row-major
   virtual void normal_begin(const std::vector<double>& x, bool with_b) = 0;
-  /// Adds the rows of a filled buffer.
+  /// Adds the rows of a filled buffer. May return before the device is done.
   virtual void normal_add(const ChunkBuffer& chunk) = 0;
   /// Adds all rows that are kept; only where keeps_rows().
   virtual void normal_add_kept() {}

@@ -82,6 +82,14 @@ const Words<ReduceChoice>& words_of(ReduceChoice) {
   return words;
 }
 
+const Words<ResidencyChoice>& words_of(ResidencyChoice) {
+  static const Words<ResidencyChoice> words = {{"auto", ResidencyChoice::kAuto},
+                                               {"device", ResidencyChoice::kDevice},
+                                               {"host", ResidencyChoice::kHost},
+                                               {"file", ResidencyChoice::kFile}};
+  return words;
+}
+
 const Words<KernelChoice>& words_of(KernelChoice) {
   static const Words<KernelChoice> words = {{"auto", KernelChoice::kAuto},
                                             {"strip", KernelChoice::kStrip},

@@ -18,6 +18,7 @@ enum class PreconditionerChoice { kAuto, kSketch, kGram };
 enum class ReducedSolverChoice { kAuto, kQr, kCholesky, kSvd };
 enum class RankPolicy { kError, kMinNorm };
 enum class KernelChoice { kAuto, kStrip, kScatter, kFlash };
+enum class ResidencyChoice { kAuto, kDevice, kHost, kFile };
 
 /// What `bench sketch` times: the sketches and kernels of `solve`, and baselines that only it has.
 enum class BenchFamily { kSparseStack, kBlockPerm, kFlashBlockRow };
@@ -48,6 +49,7 @@ const Words<RankPolicy>& words_of(RankPolicy);
 const Words<BackendChoice>& words_of(BackendChoice);
 const Words<ReduceChoice>& words_of(ReduceChoice);
 const Words<KernelChoice>& words_of(KernelChoice);
+const Words<ResidencyChoice>& words_of(ResidencyChoice);
 const Words<BenchFamily>& words_of(BenchFamily);
 const Words<BenchKernel>& words_of(BenchKernel);
 const Words<BenchRoute>& words_of(BenchRoute);

@@ -11,14 +11,14 @@ namespace tallsketch {
 /// What rows become on their way: S [A | b], or, as the normal equations have it, [A | b]^T [A | b] in FP64.
 enum class Compression { kSketch, kGram };
 
-/// Seconds on the busiest rank, for one shape, as far as routes differ in them: the first read of the rows is left out.
-/// Rough: they are to tell factors of two apart.
+/// Seconds on the busiest rank, for one shape. Rough: they are to tell factors of two apart.
 struct SolveCosts {
+  double read = 0;  // the first read of the rows
   double pass = 0;  // a refinement pass, with its reduction and what rank 0 does between passes
-  double gram = 0;  // the Gram matrix, beside reading the rows, and its Cholesky factor
+  double gram = 0;  // the Gram matrix, as far as it is not hidden behind that read, and its Cholesky factor
   std::function<double(std::int64_t d)> sketch = [](std::int64_t) {
     return 0.0;
-  };  // beside reading the rows; its factor
+  };  // the same
 };
 
 /// Passes over A that refinement takes from the sketch's solution to the tolerance: CG with condition about
@@ -31,7 +31,14 @@ inline constexpr double kGramPasses = 4;
 struct Route {
   Compression compression = Compression::kSketch;
   double oversample = 0;                        // d / n of the sketch, also where it is only the fall-back
-  double sketch_seconds = 0, gram_seconds = 0;  // predicted, of either route as a whole
+  double sketch_seconds = 0, gram_seconds = 0;  // predicted, of either route after the first read
+  double read_seconds = 0;                      // predicted
+  double sketch_passes = 0;                     // over A, expected, after the first read
+
+  double passes() const { return 1 + (compression == Compression::kGram ? kGramPasses : sketch_passes); }
+  double seconds() const {
+    return read_seconds + (compression == Compression::kGram ? gram_seconds : sketch_seconds);
+  }
 };
 
 /// What a caller has settled already.

@@ -24,6 +24,7 @@
 #include "src/cuda_timing.h"
 #include "src/error.h"
 #include "src/half_reduce.h"
+#include "src/host_buffer.h"
 #include "src/launch.h"
 #include "src/nccl_reduce.h"
 
@@ -33,6 +34,9 @@ namespace {
 
 // For what libraries allocate by themselves: cuSOLVER's handle and NCCL's buffers took 350 MiB on an H200.
 constexpr std::int64_t kReserve = std::int64_t{512} << 20;
+
+// Of free host memory, that may be page-locked: the rest is for others, and for the files' pages.
+constexpr double kHostShare = 0.75;
 
 template <class T>
 std::vector<T> copy_of(const DeviceBuffer<T>& device, const CudaStream& stream) {
@@ -45,7 +49,12 @@ std::vector<T> copy_of(const DeviceBuffer<T>& device, const CudaStream& stream) 
 class CudaBackend final : public Backend {
  public:
   CudaBackend(const RunOptions& options, const Communicator& comm, PhaseTimer& timer, int device)
-      : comm_(comm), timer_(timer), memory_limit_(options.memory_bytes), kernel_(options.kernel), device_(device) {
+      : comm_(comm),
+        timer_(timer),
+        memory_limit_(options.memory_bytes),
+        residency_(options.residency),
+        kernel_(options.kernel),
+        device_(device) {
     check(cudaGetDeviceProperties(&properties_, device));
   }
 
@@ -53,8 +62,8 @@ class CudaBackend final : public Backend {
   std::string device() const override { return fmt::format("{} #{}", properties_.name, device_); }
   std::string device_uuid() const override { return uuid_text(properties_); }
   PlanLimits plan_limits(const SketchJob& job) override;
-  SolveCosts solve_costs(const ProblemShape& shape, std::int64_t rows, bool kept) const override {
-    return cuda_solve_costs(shape, rows, kept);
+  SolveCosts solve_costs(const ProblemShape& shape, std::int64_t rows, RowPlace place) const override {
+    return cuda_solve_costs(shape, rows, place);
   }
   /// Collective: starts NCCL.
   void connect(double timeout) { nccl_ = std::make_unique<NcclReduce>(comm_, timeout); }
@@ -63,25 +72,26 @@ class CudaBackend final : public Backend {
 
   void begin(const SketchJob& job) override;
   ChunkBuffer& next_buffer(RowRange rows) override { return rows_.next_buffer(rows, timer_); }
+  int lanes() const override { return DeviceRows::kLanes; }
   void upload(const ChunkBuffer& chunk) override;
   void take_kept() override;
   void exchange() override;
   void sketch() override;
-  void add_to_sketch(const std::vector<double>& sketch) override;
+  void add_partial(const std::vector<double>& sketch) override;
   void reduce() override;
   RoundingLosses losses() override { return sketcher_ ? sketcher_->losses() : RoundingLosses{}; }
   SketchRange sketch_range() override;
   std::optional<TriangularFactor> factor(const FactorChoice& choice) override;
   std::vector<double> sketch_residual(const std::vector<double>& x) override;
   std::vector<double> sketch_copy() override;
-  bool keeps_rows() const override { return rows_.are_kept(); }
+  bool keeps_rows() const override { return rows_.are_kept() || rows_.are_on_host(); }
   void make_up(const MadeUpProblem& problem, std::vector<double>& b_squares) override;
   double read_floor(int repeats) override;
   std::vector<double> solve_by_qr(double& seconds) override;
   void normal_begin(const std::vector<double>& x, bool with_b) override;
   void normal_add(const ChunkBuffer& chunk) override;
-  void normal_add_kept() override { normal_->add(rows_.kept()); }
-  NormalSums normal_end() override { return normal_->end(); }
+  void normal_add_kept() override;
+  NormalSums normal_end() override;
   SketchTiming time_sketch(const SketchCase& timed, int repeats) override { return time_cuda_sketch(timed, repeats); }
   PassTiming time_pass(const TimedShape& shape, int repeats) override { return time_cuda_pass(shape, repeats); }
 
@@ -116,6 +126,7 @@ class CudaBackend final : public Backend {
   const Communicator& comm_;
   PhaseTimer& timer_;
   std::uint64_t memory_limit_;
+  ResidencyChoice residency_;
   KernelChoice kernel_;
   int device_;
   int ranks_on_device_ = 1;
@@ -150,12 +161,20 @@ PlanLimits CudaBackend::plan_limits(const SketchJob& job) {
   const std::int64_t available = static_cast<std::int64_t>(free) / ranks_on_device_ + held - kReserve;
   limits.memory_bytes =
       memory_limit_ > 0 ? static_cast<std::int64_t>(memory_limit_) : std::max<std::int64_t>(1, available);
+  limits.host_memory_bytes =
+      static_cast<std::int64_t>(kHostShare * static_cast<double>(free_host_memory() / comm_.node_size())) +
+      rows_.pinned_bytes();
+  limits.asked = residency_;
   limits.kept_residency = Residency::kDevice;
-  const bool keeps = job.refine || job.kept || (!gram && HalfSketcher::scales(job.spec, job.scaling));
-  limits.kept_row_bytes = keeps ? DeviceRows::kept_row_bytes(shape) : 0;
-  limits.kept_chunk_row_bytes = DeviceRows::kept_chunk_row_bytes(shape);
-  limits.chunk_row_bytes = DeviceRows::chunk_row_bytes(shape);
-  const std::int64_t kept_rows = job.kept ? job_.rows.size() : 0;  // taken at once
+  const bool passes_follow = job.refine || job.kept, scales = !gram && HalfSketcher::scales(job.spec, job.scaling);
+  limits.kept_row_bytes =
+      passes_follow || scales || residency_ == ResidencyChoice::kDevice ? DeviceRows::kept_row_bytes(shape) : 0;
+  limits.pinned_row_bytes =
+      passes_follow || residency_ == ResidencyChoice::kHost ? DeviceRows::pinned_row_bytes(job) : 0;
+  limits.kept_chunk_row_bytes = DeviceRows::kept_chunk_row_bytes(job);
+  limits.chunk_row_bytes = DeviceRows::chunk_row_bytes(job);
+  limits.pinned_chunk_row_bytes = DeviceRows::pinned_chunk_row_bytes(job);
+  const std::int64_t kept_rows = job.kept && rows_.are_kept() ? job_.rows.size() : 0;  // taken at once
   limits.scratch_bytes = [=, spec = job.spec, kernel = kernel_](std::int64_t rows) {
     return gram ? DeviceGram::bytes(shape.n, shape.r, shape.a_type)
                 : RowSketcher::bytes(spec, shape, std::max(rows, kept_rows), kernel);
@@ -198,7 +217,8 @@ void CudaBackend::begin(const SketchJob& job) {
     gram_.emplace(shape.n, shape.r, shape.a_type, solver().blas(), stream_);
   } else {
     const AnySketch sketch = std::visit([&](const auto& s) { return AnySketch(view_of(s)); }, sketch_);
-    const std::int64_t at_once = job.kept ? job.rows.size() : std::min(job.rows.size(), job.plan.chunk_rows);
+    const bool whole = job.kept && resident;
+    const std::int64_t at_once = whole ? job.rows.size() : std::min(job.rows.size(), job.plan.chunk_rows);
     sketcher_.emplace(job, at_once, kernel_, sketch, stream_);
   }
   if (comm_.is_root()) warm_up();
@@ -233,12 +253,16 @@ void CudaBackend::take(const RowsOnDevice& rows) {
 }
 
 void CudaBackend::upload(const ChunkBuffer& chunk) {
-  const RowsOnDevice rows = rows_.upload(chunk);
+  const RowsOnDevice rows = rows_.upload(chunk, Phase::kSketch);
   if (!chunk.known) take(rows);
   rows_.mark_done(chunk);
 }
 
 void CudaBackend::take_kept() {
+  if (rows_.are_on_host()) {
+    rows_.stream_kept(timer_, Phase::kSketch, [&](const RowsOnDevice& rows) { take(rows); });
+    return;
+  }
   timer_.time(Phase::kSketch, [&] {
     take(rows_.kept());
     stream_.synchronize();
@@ -262,7 +286,7 @@ void CudaBackend::sketch() {
   });
 }
 
-void CudaBackend::add_to_sketch(const std::vector<double>& sketch) {
+void CudaBackend::add_partial(const std::vector<double>& sketch) {
   const auto add = [&]<class T>(const DeviceBuffer<T>& own) {
     std::vector<T> sum = copy_of(own, stream_);
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<T>(sketch[i]);
@@ -347,18 +371,18 @@ std::vector<double> CudaBackend::sketch_residual(const std::vector<double>& x) {
 }
 
 void CudaBackend::make_up(const MadeUpProblem& problem, std::vector<double>& b_squares) {
-  require(keeps_rows(), ErrorKind::kUsage,
+  require(rows_.are_kept(), ErrorKind::kUsage,
           "rows are made up where they are kept, and A does not fit into device memory");
   make_up_rows(problem, job_.shape, rows_.kept(), solver().blas(), stream_, b_squares);
 }
 
 double CudaBackend::read_floor(int repeats) {
-  require(keeps_rows(), ErrorKind::kUsage, "only kept rows can be read again, and A does not fit into device memory");
+  require(rows_.are_kept(), ErrorKind::kUsage, "only kept rows can be read again, and A does not fit into device memory");
   return read_floor_of(rows_.kept().a, repeats, stream_);
 }
 
 std::vector<double> CudaBackend::solve_by_qr(double& seconds) {
-  require(keeps_rows(), ErrorKind::kMemory,
+  require(rows_.are_kept(), ErrorKind::kMemory,
           "the QR of all rows starts from kept ones, and A does not fit into device memory");
   return direct_qr_on_device(rows_.kept().a, rows_.kept().b, solver().blas(), stream_, seconds);
 }
@@ -369,8 +393,21 @@ void CudaBackend::normal_begin(const std::vector<double>& x, bool with_b) {
 }
 
 void CudaBackend::normal_add(const ChunkBuffer& chunk) {
-  normal_->add(rows_.borrow(chunk));
-  stream_.synchronize();  // the buffer is the caller's again
+  normal_->add(rows_.upload(chunk, Phase::kRefine));
+  rows_.mark_done(chunk);
+}
+
+void CudaBackend::normal_add_kept() {
+  if (rows_.are_on_host()) {
+    rows_.stream_kept(timer_, Phase::kRefine, [&](const RowsOnDevice& rows) { normal_->add(rows); });
+  } else {
+    normal_->add(rows_.kept());
+  }
+}
+
+NormalSums CudaBackend::normal_end() {
+  rows_.finish(timer_);
+  return normal_->end();
 }
 
 std::vector<double> CudaBackend::sketch_copy() {

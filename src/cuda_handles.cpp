@@ -37,6 +37,29 @@ void check(cusparseStatus_t status, std::source_location where) {
               fmt::format("cuSPARSE: {}", cusparseGetErrorString(status)), where);
 }
 
+PinnedBuffer::PinnedBuffer(std::int64_t bytes) {
+  constexpr std::int64_t kLarge = std::int64_t{2} << 20;  // HostBuffer then has its pages for itself
+  if (bytes <= 0) return;
+  if (bytes < kLarge) {
+    check(cudaMallocHost(&data_, static_cast<std::size_t>(bytes)));
+  } else {
+    HostBuffer pages(bytes);
+    check(cudaHostRegister(pages.data(), static_cast<std::size_t>(bytes), cudaHostRegisterDefault));
+    pages_ = std::move(pages);
+    data_ = pages_.data();
+  }
+  bytes_ = bytes;
+}
+
+PinnedBuffer::~PinnedBuffer() {
+  if (data_ == nullptr) return;
+  if (pages_.data() != nullptr) {
+    cudaHostUnregister(data_);
+  } else {
+    cudaFreeHost(data_);
+  }
+}
+
 LibraryHandle<cublasHandle_t> make_blas(const CudaStream& stream) {
   cublasHandle_t raw = nullptr;
   check(cublasCreate(&raw));

@@ -12,6 +12,8 @@
 #include <cusolverDn.h>
 #include <cusparse.h>
 
+#include "src/host_buffer.h"
+
 namespace tallsketch {
 
 /// Throws Error{kMemory} for failed allocations, Error{kInternal} for the rest, with the library's text.
@@ -61,29 +63,31 @@ T* room_for(std::int64_t count, DeviceBuffer<std::byte>& buffer) {
   return reinterpret_cast<T*>(buffer.data());
 }
 
-/// Page-locked host memory.
+/// Page-locked host memory. Large buffers are huge pages, where the system gives them, locked afterwards: locking takes less
+/// than a page fault for every 4 KiB.
 class PinnedBuffer {
  public:
   PinnedBuffer() = default;
-  explicit PinnedBuffer(std::int64_t bytes) : bytes_(bytes) {
-    if (bytes > 0) check(cudaMallocHost(&data_, static_cast<std::size_t>(bytes)));
-  }
-  PinnedBuffer(PinnedBuffer&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  explicit PinnedBuffer(std::int64_t bytes);
+  PinnedBuffer(PinnedBuffer&& other) noexcept { swap(other); }
   PinnedBuffer& operator=(PinnedBuffer&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(bytes_, other.bytes_);
+    swap(other);
     return *this;
   }
-  ~PinnedBuffer() {
-    if (data_ != nullptr) cudaFreeHost(data_);
-  }
+  ~PinnedBuffer();
   PinnedBuffer(const PinnedBuffer&) = delete;
   PinnedBuffer& operator=(const PinnedBuffer&) = delete;
   void* data() const { return data_; }
   std::int64_t bytes() const { return bytes_; }
 
  private:
+  void swap(PinnedBuffer& other) noexcept {
+    std::swap(pages_, other.pages_);
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+  }
+
+  HostBuffer pages_;  // of a large buffer
   void* data_ = nullptr;
   std::int64_t bytes_ = 0;
 };
@@ -107,6 +111,8 @@ struct LibraryDeleter {
 template <class T>
 using LibraryHandle = std::unique_ptr<std::remove_pointer_t<T>, LibraryDeleter>;
 
+class CudaEvent;
+
 class CudaStream {
  public:
   CudaStream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)); }
@@ -115,6 +121,8 @@ class CudaStream {
   CudaStream& operator=(const CudaStream&) = delete;
   cudaStream_t get() const { return stream_; }
   void synchronize() const { check(cudaStreamSynchronize(stream_)); }
+  /// What comes after on this stream waits until the event has happened.
+  void wait_for(const CudaEvent& event) const;
 
  private:
   cudaStream_t stream_ = nullptr;
@@ -125,6 +133,7 @@ LibraryHandle<cublasHandle_t> make_blas(const CudaStream& stream);
 
 class CudaEvent {
  public:
+  friend class CudaStream;
   CudaEvent() { check(cudaEventCreate(&event_)); }
   ~CudaEvent() { cudaEventDestroy(event_); }
   CudaEvent(const CudaEvent&) = delete;
@@ -141,5 +150,9 @@ class CudaEvent {
  private:
   cudaEvent_t event_ = nullptr;
 };
+
+inline void CudaStream::wait_for(const CudaEvent& event) const {
+  check(cudaStreamWaitEvent(stream_, event.event_, cudaEventWaitDefault));
+}
 
 }  // namespace tallsketch

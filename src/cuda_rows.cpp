@@ -3,49 +3,79 @@
 #include <algorithm>
 #include <cassert>
 
+#include "kernels/decode_cuda.h"
 #include "kernels/strip_plan.h"
 
 namespace tallsketch {
 
 std::int64_t DeviceRows::pitch_of(const ProblemShape& shape) { return cuda::device_pitch(shape.n, shape.a_type); }
 
+/// Whether chunks are on the device what they are on the host, byte for byte.
+bool DeviceRows::is_dense(const SketchJob& job) {
+  return job.encoding == plain_encoding(job.shape.a_type) && pitch_of(job.shape) == job.shape.n;
+}
+
 std::int64_t DeviceRows::kept_row_bytes(const ProblemShape& shape) {
   return pitch_of(shape) * element_size(shape.a_type) + shape.r * element_size(ElementType::kFloat64);
 }
 
-std::int64_t DeviceRows::kept_chunk_row_bytes(const ProblemShape& shape) {
-  return pitch_of(shape) == shape.n ? 0 : shape.a_row_bytes();
+std::int64_t DeviceRows::kept_chunk_row_bytes(const SketchJob& job) {
+  constexpr auto kCount = static_cast<std::int64_t>(kStages);
+  return is_dense(job) ? 0 : kCount * job.shape.n * stored_size(job.encoding.type);
 }
 
-std::int64_t DeviceRows::chunk_row_bytes(const ProblemShape& shape) {
-  return kept_row_bytes(shape) + kept_chunk_row_bytes(shape);
+std::int64_t DeviceRows::chunk_row_bytes(const SketchJob& job) {
+  constexpr auto kCount = static_cast<std::int64_t>(kStages);
+  return kCount * kept_row_bytes(job.shape) + kept_chunk_row_bytes(job);
+}
+
+std::int64_t DeviceRows::pinned_row_bytes(const SketchJob& job) {
+  return job.shape.n * stored_size(job.encoding.type) + job.shape.r * element_size(ElementType::kFloat64);
+}
+
+std::int64_t DeviceRows::pinned_bytes() const {
+  std::int64_t bytes = 0;
+  for (const Piece& piece : pieces_) bytes += piece.a.bytes() + piece.b.bytes();
+  for (const Lane& lane : lanes_) bytes += lane.a.bytes() + lane.b.bytes();
+  return bytes;
 }
 
 void DeviceRows::release(bool but_for_kept) {
-  if (!but_for_kept) kept_ = {};
-  passing_ = {};
-  dense_ = {};
+  copies_.synchronize();
+  if (!but_for_kept) {
+    kept_ = {};
+    pieces_.clear();
+  }
+  for (Stage& stage : stages_) {
+    stage.encoded = {};
+    stage.rows = {};
+    stage.used = false;
+  }
 }
 
 void DeviceRows::begin(const SketchJob& job) {
-  assert(!job.kept || (kept_.b.count() == job.rows.size() * job.shape.r && job.shape.n == job_.shape.n));
   for (Lane& lane : lanes_) lane.busy = false;
   job_ = job;
-  if (job.kept) return;
-  if (are_kept()) {
-    kept_ = make_buffers(job.rows.size());
-  } else {
-    passing_ = make_buffers(job.plan.chunk_rows);
+  if (are_kept() && !job.kept) kept_ = make_buffers(job.rows.size());
+  assert(!job.kept || !are_kept() || kept_.b.count() == job.rows.size() * job.shape.r);
+  const bool chunks_pass = !job.kept || are_on_host();
+  if (!chunks_pass || job.rows.empty()) return;
+  for (Stage& stage : stages_) {
+    if (!is_dense(job)) {
+      stage.encoded = DeviceBuffer<std::byte>(chunk_rows() * job.shape.n * stored_size(job.encoding.type));
+    }
+    if (!are_kept()) stage.rows = make_buffers(chunk_rows());
   }
-  if (kept_chunk_row_bytes(job.shape) > 0) dense_room();
 }
 
-/// For A of one chunk without padding.
-std::byte* DeviceRows::dense_room() {
-  return room_for<std::byte>(job_.plan.chunk_rows * job_.shape.a_row_bytes(), dense_);
+/// At a time: of the plan, or of a piece that an earlier plan made.
+std::int64_t DeviceRows::chunk_rows() const {
+  std::int64_t most = std::min(job_.plan.chunk_rows, job_.rows.size());
+  for (const Piece& piece : pieces_) most = std::max(most, piece.rows.size());
+  return most;
 }
 
-/// Zeros, because rows are copied without their padding, which the strip engine wants finite and products want zero.
+/// Zeros, because rows are decoded without their padding, which the strip engine wants finite and products want zero.
 DeviceRows::Buffers DeviceRows::make_buffers(std::int64_t rows) const {
   const ProblemShape& shape = job_.shape;
   Buffers buffers{DeviceBuffer<std::byte>(rows * pitch_of(shape) * element_size(shape.a_type)),
@@ -63,26 +93,46 @@ RowsOnDevice DeviceRows::view(const Buffers& buffers, std::int64_t local, RowRan
           {buffers.b.data() + local * r, rows.size(), r, r, ElementType::kFloat64, rows.begin}};
 }
 
-DeviceRows::Lane& DeviceRows::lane_of(const ChunkBuffer& chunk) {
-  return *std::find_if(lanes_.begin(), lanes_.end(), [&](const Lane& lane) { return &lane.chunk == &chunk; });
+DeviceRows::Lane& DeviceRows::next_lane(PhaseTimer& timer) {
+  Lane& lane = lanes_[lane_];
+  finish(lane, timer);
+  lane.chunk.lane = lane_;
+  lane_ = (lane_ + 1) % lanes_.size();
+  return lane;
+}
+
+void DeviceRows::place(Lane& lane, void* a, void* b, RowRange rows) {
+  lane.chunk.a = a;
+  lane.chunk.b = static_cast<double*>(b);
+  lane.chunk.rows = rows;
 }
 
 ChunkBuffer& DeviceRows::next_buffer(RowRange rows, PhaseTimer& timer) {
-  Lane& lane = lanes_[next_];
-  next_ = (next_ + 1) % kLanes;
-  finish(lane, timer);
-  const std::int64_t most = job_.plan.chunk_rows;
-  lane.chunk.a = room_for<std::byte>(most * job_.shape.a_row_bytes(), lane.a);
-  lane.chunk.b = room_for<double>(most * job_.shape.r, lane.b);
-  lane.chunk.rows = rows;
+  Lane& lane = next_lane(timer);
+  const std::int64_t a_row_bytes = job_.shape.n * stored_size(job_.encoding.type);
+  if (are_on_host()) {
+    pieces_.push_back({PinnedBuffer(rows.size() * a_row_bytes), PinnedBuffer(rows.size() * job_.shape.r * 8), rows});
+    place(lane, pieces_.back().a.data(), pieces_.back().b.data(), rows);
+  } else {
+    const std::int64_t most = chunk_rows();
+    place(lane, room_for<std::byte>(most * a_row_bytes, lane.a), room_for<double>(most * job_.shape.r, lane.b), rows);
+  }
+  return lane.chunk;
+}
+
+const ChunkBuffer& DeviceRows::next_piece(const Piece& piece, PhaseTimer& timer) {
+  Lane& lane = next_lane(timer);
+  place(lane, piece.a.data(), piece.b.data(), piece.rows);
   return lane.chunk;
 }
 
 void DeviceRows::finish(Lane& lane, PhaseTimer& timer) {
   if (!lane.busy) return;
   lane.done.synchronize();
-  timer.add(Phase::kUpload, lane.uploaded.seconds_since(lane.start));
-  timer.add(Phase::kSketch, lane.done.seconds_since(lane.uploaded));
+  if (lane.phase == Phase::kSketch) {  // a refinement pass is timed as a whole
+    timer.add(Phase::kUpload, lane.uploaded.seconds_since(lane.start));
+    timer.add(Phase::kSketch, lane.done.seconds_since(lane.begun));
+  }
   lane.busy = false;
 }
 
@@ -90,41 +140,44 @@ void DeviceRows::finish(PhaseTimer& timer) {
   for (Lane& lane : lanes_) finish(lane, timer);
 }
 
-RowsOnDevice DeviceRows::upload(const ChunkBuffer& chunk) {
+/// Waits, on the stream of copies, until what was there before is done with.
+DeviceRows::Stage& DeviceRows::next_stage(Lane& lane) {
+  lane.stage = stage_;
+  stage_ = (stage_ + 1) % stages_.size();
+  Stage& stage = stages_[lane.stage];
+  const bool passed_through = !are_kept() || !is_dense(job_);
+  if (stage.used && passed_through) copies_.wait_for(stage.free);
+  return stage;
+}
+
+RowsOnDevice DeviceRows::upload(const ChunkBuffer& chunk, Phase phase) {
   Lane& lane = lane_of(chunk);
-  lane.start.record(stream_);
-  return are_kept() ? copy(chunk, kept_, chunk.rows.begin - job_.rows.begin, &lane.uploaded)
-                    : copy(chunk, passing_, 0, &lane.uploaded);
+  Stage& stage = next_stage(lane);
+  lane.phase = phase;
+  const auto rows = static_cast<std::size_t>(chunk.rows.size());
+  const auto a_bytes = rows * static_cast<std::size_t>(job_.shape.n * stored_size(job_.encoding.type));
+  const RowsOnDevice there =
+      are_kept() ? view(kept_, chunk.rows.begin - job_.rows.begin, chunk.rows) : view(stage.rows, 0, chunk.rows);
+  void* const encoded = is_dense(job_) ? const_cast<void*>(there.a.data) : stage.encoded.data();
+  lane.start.record(copies_);
+  check(cudaMemcpyAsync(const_cast<void*>(there.b.data), chunk.b, rows * static_cast<std::size_t>(job_.shape.r) * 8,
+                        cudaMemcpyHostToDevice, copies_.get()));
+  check(cudaMemcpyAsync(encoded, chunk.a, a_bytes, cudaMemcpyHostToDevice, copies_.get()));
+  lane.uploaded.record(copies_);
+  stream_.wait_for(lane.uploaded);
+  lane.begun.record(stream_);
+  if (!is_dense(job_)) {
+    check(cuda::decode({encoded, chunk.rows.size(), job_.shape.n, job_.encoding}, there.a, stream_.get()));
+  }
+  return there;
 }
 
 void DeviceRows::mark_done(const ChunkBuffer& chunk) {
   Lane& lane = lane_of(chunk);
+  Stage& stage = stages_[lane.stage];
   lane.done.record(stream_);
-  lane.busy = true;
-}
-
-RowsOnDevice DeviceRows::borrow(const ChunkBuffer& chunk) {
-  if (passing_.b.count() == 0) passing_ = make_buffers(job_.plan.chunk_rows);
-  return copy(chunk, passing_, 0, nullptr);
-}
-
-/// The rows of a chunk into buffers, from their row `local` on.
-RowsOnDevice DeviceRows::copy(const ChunkBuffer& chunk, const Buffers& to, std::int64_t local, CudaEvent* uploaded) {
-  const RowsOnDevice there = view(to, local, chunk.rows);
-  const auto rows = static_cast<std::size_t>(chunk.rows.size());
-  const auto row_bytes = static_cast<std::size_t>(job_.shape.a_row_bytes());
-  auto* const a = const_cast<void*>(there.a.data);
-  const bool dense = there.a.pitch == there.a.cols;
-  check(cudaMemcpyAsync(const_cast<void*>(there.b.data), chunk.b, rows * static_cast<std::size_t>(job_.shape.r) * 8,
-                        cudaMemcpyHostToDevice, stream_.get()));
-  check(cudaMemcpyAsync(dense ? a : dense_room(), chunk.a, rows * row_bytes, cudaMemcpyHostToDevice, stream_.get()));
-  if (uploaded != nullptr) uploaded->record(stream_);
-  if (!dense) {
-    const auto pitch_bytes = static_cast<std::size_t>(there.a.pitch * element_size(there.a.type));
-    check(cudaMemcpy2DAsync(a, pitch_bytes, dense_.data(), row_bytes, row_bytes, rows, cudaMemcpyDeviceToDevice,
-                            stream_.get()));
-  }
-  return there;
+  stage.free.record(stream_);
+  stage.used = lane.busy = true;
 }
 
 }  // namespace tallsketch

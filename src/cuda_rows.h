@@ -1,11 +1,12 @@
-// DeviceRows: rows of [A | b] in device memory, in their stored type, and how they come there from the host.
-// Held by cuda_backend: rows of a resident job stay, others have room for one chunk.
+// DeviceRows: rows of [A | b] in device memory, in their stored type, and how they come there from the host: copied on a stream
+// of their own while the backend's stream computes with the chunk before. Held by cuda_backend: rows of a resident job stay on
+// the device or in page-locked host memory, others have room for a few chunks.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <vector>
 
 #include "src/backend.h"
 #include "src/cuda_handles.h"
@@ -21,36 +22,51 @@ class DeviceRows {
  public:
   explicit DeviceRows(const CudaStream& stream) : stream_(stream) {}
 
-  /// Device bytes of a row: where it stays, and in the buffers that it passes, with rows kept and without.
+  /// Bytes of a row. On the device: where it stays, and in the buffers that it passes, with rows kept there and without. In
+  /// page-locked host memory: where it stays, and in the buffers of chunks.
   static std::int64_t kept_row_bytes(const ProblemShape& shape);
-  static std::int64_t kept_chunk_row_bytes(const ProblemShape& shape);
-  static std::int64_t chunk_row_bytes(const ProblemShape& shape);
+  static std::int64_t kept_chunk_row_bytes(const SketchJob& job);
+  static std::int64_t chunk_row_bytes(const SketchJob& job);
+  static std::int64_t pinned_row_bytes(const SketchJob& job);
+  static std::int64_t pinned_chunk_row_bytes(const SketchJob& job) { return kLanes * pinned_row_bytes(job); }
 
   /// Room for the job's rows, or with job.kept those that are here; nobody uses them any more.
   void begin(const SketchJob& job);
-  /// Gives device memory back. The pinned buffers stay: they take long to make.
+  /// Gives device memory back, and host memory of kept rows. The page-locked buffers of chunks stay: they take long to make.
   void release(bool but_for_kept);
-  /// Of kept rows.
+  /// Of kept rows, on the device and on the host.
   std::int64_t kept_bytes() const { return kept_.bytes(); }
+  std::int64_t pinned_bytes() const;
 
   bool are_kept() const { return job_.plan.residency == Residency::kDevice; }
+  bool are_on_host() const { return job_.plan.residency == Residency::kHost; }
   RowsOnDevice kept() const { return view(kept_, 0, job_.rows); }
   /// A part of the kept rows.
   RowsOnDevice kept(RowRange rows) const { return view(kept_, rows.begin - job_.rows.begin, rows); }
 
-  /// A pinned buffer for these rows; waits until it is free, and books the time of its last rows.
+  static constexpr int kLanes = 4;
+  /// A page-locked buffer for these rows; waits until it is free, and books the time of its last rows.
   ChunkBuffer& next_buffer(RowRange rows, PhaseTimer& timer);
-  /// Its rows on the device, once the stream gets there: in their place where rows are kept.
-  RowsOnDevice upload(const ChunkBuffer& chunk);
+  /// Its rows on the device, decoded, once the stream gets there: in their place where rows are kept.
+  /// phase  that what follows on the stream is booked under
+  RowsOnDevice upload(const ChunkBuffer& chunk, Phase phase);
   /// After upload: whatever is done with the rows is on the stream.
   void mark_done(const ChunkBuffer& chunk);
   /// Waits for all buffers and books their time.
   void finish(PhaseTimer& timer);
-  /// Upload to where nothing is kept, and nothing is booked.
-  RowsOnDevice borrow(const ChunkBuffer& chunk);
+
+  /// With rows that stay on the host: uploads all of them again, piece by piece, and calls use(rows on the device).
+  template <class F>
+  void stream_kept(PhaseTimer& timer, Phase phase, F&& use) {
+    for (const Piece& piece : pieces_) {
+      const ChunkBuffer& chunk = next_piece(piece, timer);
+      use(upload(chunk, phase));
+      mark_done(chunk);
+    }
+  }
 
  private:
-  static constexpr std::size_t kLanes = 2;  // one is filled while the other is uploaded
+  static constexpr std::size_t kStages = 2;  // one is filled while the other is computed with
 
   /// (rows, pitch) of A, (rows, r) of b
   struct Buffers {
@@ -58,28 +74,49 @@ class DeviceRows {
     DeviceBuffer<double> b;
     std::int64_t bytes() const { return static_cast<std::int64_t>(a.bytes() + b.bytes()); }
   };
-  /// One chunk on its way: pinned rows, and when each step was done.
+  /// One chunk on its way: page-locked rows, and when each step was done.
   struct Lane {
     ChunkBuffer chunk;
     PinnedBuffer a, b;
-    CudaEvent start, uploaded, done;
+    CudaEvent start, uploaded, begun, done;
+    std::size_t stage = 0;
+    Phase phase = Phase::kSketch;
     bool busy = false;
+  };
+  /// Room on the device for one chunk: as it is encoded, where it must be decoded, and as it is computed with, where rows are
+  /// not kept there.
+  struct Stage {
+    DeviceBuffer<std::byte> encoded;
+    Buffers rows;
+    CudaEvent free;
+    bool used = false;
+  };
+  /// A chunk that stays in host memory.
+  struct Piece {
+    PinnedBuffer a, b;
+    RowRange rows;
   };
 
   static std::int64_t pitch_of(const ProblemShape& shape);
-  std::byte* dense_room();
+  static bool is_dense(const SketchJob& job);
+  std::int64_t chunk_rows() const;
   Buffers make_buffers(std::int64_t rows) const;
   RowsOnDevice view(const Buffers& buffers, std::int64_t local, RowRange rows) const;
-  Lane& lane_of(const ChunkBuffer& chunk);
+  Lane& next_lane(PhaseTimer& timer);
+  static void place(Lane& lane, void* a, void* b, RowRange rows);
+  const ChunkBuffer& next_piece(const Piece& piece, PhaseTimer& timer);
+  Lane& lane_of(const ChunkBuffer& chunk) { return lanes_[chunk.lane]; }
   void finish(Lane& lane, PhaseTimer& timer);
-  RowsOnDevice copy(const ChunkBuffer& chunk, const Buffers& to, std::int64_t local, CudaEvent* uploaded);
+  Stage& next_stage(Lane& lane);
 
-  const CudaStream& stream_;
+  const CudaStream& stream_;  // computes
+  CudaStream copies_;         // uploads
   SketchJob job_;
-  Buffers kept_, passing_;         // all rows; those of one chunk, from the first one on that is not kept
-  DeviceBuffer<std::byte> dense_;  // A of one chunk without padding, where there is some
+  Buffers kept_;               // all rows, on the device
+  std::vector<Piece> pieces_;  // all rows, on the host
+  std::array<Stage, kStages> stages_;
   std::array<Lane, kLanes> lanes_;
-  std::size_t next_ = 0;
+  std::size_t lane_ = 0, stage_ = 0;  // the next
 };
 
 }  // namespace tallsketch

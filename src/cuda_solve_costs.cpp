@@ -69,21 +69,27 @@ double cholesky_seconds(double d, double n) { return 2 * d * n * n / kFactorFlop
 
 }  // namespace
 
-SolveCosts cuda_solve_costs(const ProblemShape& shape, std::int64_t rows, bool kept) {
+SolveCosts cuda_solve_costs(const ProblemShape& shape, std::int64_t rows, RowPlace place) {
   const auto n = static_cast<double>(shape.n), r = static_cast<double>(shape.r), m = static_cast<double>(rows);
   const double bytes = m * static_cast<double>(shape.a_row_bytes());
   const double rate = read_rate(), read = bytes / rate, float_read = 4 * m * n / rate;
   SolveCosts costs;
   costs.pass = read * pass_floors(shape) + kPassSeconds + r * kSolveSeconds * (n / 1024) * (n / 1024);
-  if (!kept) costs.pass += std::max(bytes / kHostBytes, bytes / kFileBytes);
+  const double from_file = bytes / std::min(kHostBytes, kFileBytes);
+  if (!place.read) costs.read = from_file;
+  if (place.residency == Residency::kHost) costs.pass = std::max(costs.pass, bytes / kHostBytes);
+  if (place.residency == Residency::kFile) costs.pass = std::max(costs.pass, from_file);
+  // Rows that come from the file are worked on while the next ones are on their way.
+  const auto beside_reading = [read = costs.read](double seconds) { return std::max(0.0, seconds - read); };
   // dsyrk takes over as it gets better than dgemm, up to half its time.
   const double flops = 2 * m * n * n / std::clamp(n / 1024, 1.0, 2.0);
   const double double_read = 8 * m * n / rate;
   const bool converts = shape.a_type == ElementType::kFloat64;
-  costs.gram = std::max(flops / kGramFlops, kGramRead * double_read) + (converts ? 0 : kWidening * double_read) +
-               read * pass_floors(shape) + cholesky_seconds(0, n);
+  costs.gram =
+      beside_reading(std::max(flops / kGramFlops, kGramRead * double_read) + (converts ? 0 : kWidening * double_read)) +
+      read * pass_floors(shape) + cholesky_seconds(0, n);
   costs.sketch = [=, columns = shape.n](std::int64_t d) {
-    return float_read * sketch_floors(d, columns) + (converts ? kConversion * read : 0) +
+    return beside_reading(float_read * sketch_floors(d, columns) + (converts ? kConversion * read : 0)) +
            cholesky_seconds(static_cast<double>(d), n);
   };
   return costs;

@@ -6,11 +6,12 @@
 
 #include "src/cost_model.h"
 #include "src/problem_shape.h"
+#include "src/residency.h"
 
 namespace tallsketch {
 
 /// Of the current device.
-/// rows  of this rank; kept: in its memory, otherwise read from the file for every pass
-SolveCosts cuda_solve_costs(const ProblemShape& shape, std::int64_t rows, bool kept);
+/// rows  of this rank
+SolveCosts cuda_solve_costs(const ProblemShape& shape, std::int64_t rows, RowPlace place);
 
 }  // namespace tallsketch

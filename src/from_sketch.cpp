@@ -48,16 +48,17 @@ SketchJob job_of_values(SketchJob job) {
 }
 
 /// The job without rows.
-SketchJob rowless_job(const Attempt& attempt, const MethodOptions& method, const MadeSketch& made, Backend& backend,
-                      const Communicator& comm) {
+SketchJob rowless_job(const MadeSketch& made, Backend& backend, const Communicator& comm) {
   SketchJob job;
+  job.spec = made.sketch.spec;
+  job.shape = made.sketch.shape();
+  job.encoding = plain_encoding(job.shape.a_type);
+  job.held_back = made.sketch.held_back();
   PlanLimits limits;
-  comm.together([&] {
-    job = unplanned_job(attempt, method, made.sketch.shape());
-    job.spec = made.sketch.spec;  // contiguous blocks of a larger matrix stay its blocks
-    limits = backend.plan_limits(job_of_values(job));
-  });
+  comm.together([&] { limits = backend.plan_limits(job_of_values(job)); });
   limits.memory_bytes = comm.min(limits.memory_bytes);
+  limits.host_memory_bytes = comm.min(limits.host_memory_bytes);
+  limits.asked = ResidencyChoice::kAuto;  // there is nothing to keep
   limits.chunk_rows = 1;
   limits.rank_rows.assign(static_cast<std::size_t>(comm.size()), RowRange{});
   comm.together([&] { job.plan = make_plan(job.shape, job.spec, comm.size(), limits); });
@@ -106,6 +107,8 @@ Attempt attempt_of(const MadeSketch& made, const SketchOptions& asked, const Met
   if (method.method == SolveMethod::kRefine) {
     attempt.sketch.check_rows = 0;
     attempt.sketch.sketch_rows = made.sketch.spec.d;
+    const double ratio = static_cast<double>(made.sketch.spec.d) / static_cast<double>(made.sketch.n);
+    attempt.passes = static_cast<int>(std::ceil(expected_passes(method.tolerance, ratio)));
   }
   return attempt;
 }
@@ -131,16 +134,17 @@ FinishedSketch take_sketch(const MadeSketch& made, const SketchJob& job, RowSour
   std::vector<double> b_squares;
   bool reads = false;
   comm.together([&] {
-    backend.begin(job_of_values(job));
-    reads = source != nullptr && backend.keeps_rows();
-    if (!reads) return;
-    RowSource& rows = stored.exponents.empty() ? *source : scaled.emplace(*source, stored.exponents);
-    b_squares = upload_rows(job, rows, backend, context, true);
-    source->check_unchanged();
+    RowSource* rows = source;
+    if (source != nullptr && !stored.exponents.empty()) rows = &scaled.emplace(*source, stored.exponents);
+    SketchJob begun = job_of_values(job);
+    if (rows != nullptr) begun.encoding = rows->encoding();
+    backend.begin(begun);
+    reads = rows != nullptr && backend.keeps_rows();
+    if (reads) b_squares = upload_rows(begun, *rows, backend, context, true);
   });
   comm.together([&] {
     backend.sketch();
-    if (comm.is_root()) backend.add_to_sketch(stored.sketch);
+    if (comm.is_root()) backend.add_partial(stored.sketch);
   });
   if (reads) {
     comm.sum(b_squares.data(), job.shape.r);
@@ -163,7 +167,7 @@ Solution solve_from_sketch(const MadeSketch& made, const SketchOptions& asked, c
   Attempt attempt;
   comm.together([&] { attempt = attempt_of(made, asked, method, shape); });
   Reduced reduced;
-  reduced.job = rowless_job(attempt, method, made, backend, comm);
+  reduced.job = rowless_job(made, backend, comm);
   report.shape = shape;
   report.sketch = reduced.job.spec;
   report.plan = reduced.job.plan;

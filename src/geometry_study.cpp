@@ -25,7 +25,7 @@ std::vector<double> sketch_by(Backend& backend, const SketchSpec& spec, ScalingC
   comm.together([&] {
     const Plan plan = make_plan(shape, spec, comm.size(), limits);
     const RowRange mine = plan.rank_rows[static_cast<std::size_t>(comm.rank())];
-    backend.begin({spec, shape, plan, mine, scaling});
+    backend.begin({.spec = spec, .shape = shape, .plan = plan, .rows = mine, .scaling = scaling});
     for_each_chunk(mine, plan.chunk_rows, [&](RowRange rows) {
       ChunkBuffer& chunk = backend.next_buffer(rows);
       basis.read(rows, chunk.a, chunk.b);

@@ -1,6 +1,7 @@
 #include "src/host_backend.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <optional>
@@ -12,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/decode_host.h"
 #include "kernels/normal_product_host.h"
 #include "kernels/read_pass_host.h"
 #include "kernels/sketch_host.h"
@@ -37,6 +39,7 @@ class HostBackend final : public Backend {
         timer_(timer),
         threads_(host_threads(comm)),
         memory_limit_(options.memory_bytes),
+        residency_(options.residency),
         kernel_(options.kernel) {}
 
   const char* name() const override { return "host"; }
@@ -48,9 +51,13 @@ class HostBackend final : public Backend {
     limits.memory_bytes = memory_limit_ > 0
                               ? static_cast<std::int64_t>(memory_limit_)
                               : free_host_memory() / comm_.node_size() + slab_a_.bytes() + slab_b_.bytes();
+    limits.asked = residency_;
     limits.kept_residency = Residency::kHost;
-    limits.kept_row_bytes = job.refine || job.kept ? job.shape.row_bytes() : 0;
-    limits.chunk_row_bytes = job.shape.row_bytes();
+    const bool keeps = job.refine || job.kept || residency_ == ResidencyChoice::kHost;
+    limits.kept_row_bytes = keeps ? job.shape.row_bytes() : 0;
+    limits.kept_chunk_row_bytes = is_plain(job) ? 0 : kLanes * encoded_row_bytes(job);
+    limits.chunk_row_bytes = kLanes * (encoded_row_bytes(job) + job.shape.r * element_size(ElementType::kFloat64)) +
+                             (is_plain(job) ? 0 : job.shape.a_row_bytes());
     limits.scratch_bytes = [this, spec = job.spec, shape = job.shape, refine = job.refine,
                             compression = job.compression](std::int64_t) {
       return (compression == Compression::kGram ? HostGram::bytes(shape.n, shape.r, threads_)
@@ -60,8 +67,8 @@ class HostBackend final : public Backend {
     return limits;
   }
 
-  SolveCosts solve_costs(const ProblemShape& shape, std::int64_t rows, bool kept) const override {
-    return host_solve_costs(shape, rows, kept, threads_);
+  SolveCosts solve_costs(const ProblemShape& shape, std::int64_t rows, RowPlace place) const override {
+    return host_solve_costs(shape, rows, place, threads_);
   }
 
   void begin(const SketchJob& job) override {
@@ -73,11 +80,7 @@ class HostBackend final : public Backend {
     release(job.kept);
     job_ = job;
     const ProblemShape& shape = job.shape;
-    if (!job.kept) {
-      const std::int64_t rows = keeps_rows() ? job.rows.size() : job.plan.chunk_rows;
-      slab_a_ = HostBuffer(rows * shape.a_row_bytes());
-      slab_b_ = HostBuffer(rows * shape.r * element_size(ElementType::kFloat64));
-    }
+    if (!job.kept) make_room(job);
     if (is_gram()) {
       gram_.emplace(shape.n, shape.r, threads_);
       return;
@@ -94,26 +97,29 @@ class HostBackend final : public Backend {
     host::sketch_begin(job.spec, shape.n, shape.r, workspace_);
   }
 
-  /// Kept rows are read into their place; others into the one buffer, which is free again when upload returns.
+  /// Kept rows are read into their place, A only where it is not encoded.
   ChunkBuffer& next_buffer(RowRange rows) override {
-    buffer_ = buffer_of(rows, keeps_rows() ? rows.begin - job_.rows.begin : 0);
-    return buffer_;
+    Lane& lane = lanes_[next_];
+    next_ = (next_ + 1) % lanes_.size();
+    lane.chunk = {lane.a.data(), reinterpret_cast<double*>(lane.b.data()), rows};
+    if (keeps_rows()) {
+      const ChunkBuffer place = kept(rows);
+      lane.chunk.b = place.b;
+      if (is_plain(job_)) lane.chunk.a = place.a;
+    }
+    return lane.chunk;
   }
+  int lanes() const override { return kLanes; }
 
   void upload(const ChunkBuffer& chunk) override {
-    if (chunk.known) return;
-    timer_.time(Phase::kSketch, [&] {
-      if (is_gram()) {
-        gram_->add(a_of(chunk), b_of(chunk));
-      } else {
-        host::sketch_add(job_.spec, a_of(chunk), b_of(chunk), workspace_);
-      }
-    });
+    const ChunkBuffer rows = decoded(chunk);
+    if (!chunk.known) timer_.time(Phase::kSketch, [&] { add_to_sketch(rows); });
   }
 
   void take_kept() override {
-    for_each_chunk(job_.rows, job_.plan.chunk_rows,
-                   [&](RowRange rows) { upload(buffer_of(rows, rows.begin - job_.rows.begin)); });
+    timer_.time(Phase::kSketch, [&] {
+      for_each_chunk(job_.rows, job_.plan.chunk_rows, [&](RowRange rows) { add_to_sketch(kept(rows)); });
+    });
   }
 
   void sketch() override {
@@ -130,7 +136,7 @@ class HostBackend final : public Backend {
     });
   }
 
-  void add_to_sketch(const std::vector<double>& sketch) override {
+  void add_partial(const std::vector<double>& sketch) override {
     const auto add = [&]<class T>(std::vector<T>& own) {
       for (std::size_t i = 0; i < own.size(); ++i) own[i] += static_cast<T>(sketch[i]);
     };
@@ -193,16 +199,12 @@ class HostBackend final : public Backend {
     host::normal_begin(x.data(), normal_workspace());
   }
 
-  void normal_add(const ChunkBuffer& chunk) override {
-    SlabView b = b_of(chunk);
-    if (!with_b_) b.data = nullptr;
-    host::normal_add(a_of(chunk), b, normal_workspace());
-  }
+  void normal_add(const ChunkBuffer& chunk) override { add_to_normal(decoded(chunk)); }
 
   /// In the chunks of the first pass: the order of summation is that of rows that are not kept.
   void normal_add_kept() override {
     for_each_chunk(job_.rows, job_.plan.chunk_rows,
-                   [&](RowRange rows) { normal_add(buffer_of(rows, rows.begin - job_.rows.begin)); });
+                   [&](RowRange rows) { add_to_normal(kept(rows)); });
   }
 
   NormalSums normal_end() override {
@@ -218,7 +220,7 @@ class HostBackend final : public Backend {
     const std::vector<double> mix = mixing_matrix(problem, shape);
     constexpr std::int64_t kRows = 1024;  // at a time
     for_each_chunk(job_.rows, kRows, [&](RowRange rows) {
-      const ChunkBuffer chunk = buffer_of(rows, rows.begin - job_.rows.begin);
+      const ChunkBuffer chunk = kept(rows);
       make_rows(problem, shape, mix, rows, chunk.a, chunk.b);
       for (std::int64_t i = 0; i < rows.size() * shape.r; ++i) {
         b_squares[static_cast<std::size_t>(i % shape.r)] += chunk.b[i] * chunk.b[i];
@@ -228,7 +230,7 @@ class HostBackend final : public Backend {
 
   std::vector<double> solve_by_qr(double& seconds) override {
     const ProblemShape& shape = job_.shape;
-    return direct_qr(a_of(buffer_of(job_.rows, 0)), b_of(buffer_of(job_.rows, 0)), shape, seconds);
+    return direct_qr(a_of(kept(job_.rows)), b_of(kept(job_.rows)), shape, seconds);
   }
 
   double read_floor(int repeats) override {
@@ -261,12 +263,22 @@ class HostBackend final : public Backend {
   }
 
  private:
+  static constexpr int kLanes = 2;  // one is filled while the other is computed with
+
+  /// One chunk on its way, as it is encoded.
+  struct Lane {
+    HostBuffer a, b;
+    ChunkBuffer chunk;
+  };
+
   /// Gives the memory of the last job back, before that of the next is asked for.
   void release(bool but_for_rows) {
     if (!but_for_rows) {
       slab_a_ = {};
       slab_b_ = {};
     }
+    for (Lane& lane : lanes_) lane = {};
+    decoded_ = {};
     scratch_ = {};
     normal_scratch_ = {};
     gram_.reset();
@@ -277,12 +289,56 @@ class HostBackend final : public Backend {
   std::int64_t cols() const { return job_.shape.n + job_.shape.r; }
   double scale() const { return 1 / std::sqrt(double(job_.spec.zeta)); }
 
-  /// Rows in the slab, or the one buffer, from its row `local` on.
-  ChunkBuffer buffer_of(RowRange rows, std::int64_t local) {
+  static bool is_plain(const SketchJob& job) { return job.encoding == plain_encoding(job.shape.a_type); }
+  static std::int64_t encoded_row_bytes(const SketchJob& job) {
+    return job.shape.n * stored_size(job.encoding.type);
+  }
+
+  /// For the rows that are kept, and for chunks on their way.
+  void make_room(const SketchJob& job) {
+    const ProblemShape& shape = job.shape;
+    const std::int64_t b_row_bytes = shape.r * element_size(ElementType::kFloat64);
+    const std::int64_t chunk_rows = std::min(job.plan.chunk_rows, job.rows.size());
+    if (keeps_rows()) {
+      slab_a_ = HostBuffer(job.rows.size() * shape.a_row_bytes());
+      slab_b_ = HostBuffer(job.rows.size() * b_row_bytes);
+    } else if (!is_plain(job)) {
+      decoded_ = HostBuffer(chunk_rows * shape.a_row_bytes());
+    }
+    for (Lane& lane : lanes_) {
+      if (!keeps_rows() || !is_plain(job)) lane.a = HostBuffer(chunk_rows * encoded_row_bytes(job));
+      if (!keeps_rows()) lane.b = HostBuffer(chunk_rows * b_row_bytes);
+    }
+  }
+
+  /// Rows in the slab.
+  ChunkBuffer kept(RowRange rows) {
     const ProblemShape& shape = job_.shape;
+    const std::int64_t local = rows.begin - job_.rows.begin;
     return {slab_a_.data() + local * shape.a_row_bytes(), reinterpret_cast<double*>(slab_b_.data()) + local * shape.r,
             rows};
   }
+  /// The rows of a chunk as they are computed with: in the slab where rows are kept.
+  ChunkBuffer decoded(const ChunkBuffer& chunk) {
+    if (is_plain(job_)) return chunk;
+    const ProblemShape& shape = job_.shape;
+    void* const a = keeps_rows() ? kept(chunk.rows).a : decoded_.data();
+    host::decode({chunk.a, chunk.rows.size(), shape.n, job_.encoding}, a, shape.a_type, threads_);
+    return {a, chunk.b, chunk.rows, chunk.lane};
+  }
+  void add_to_sketch(const ChunkBuffer& chunk) {
+    if (is_gram()) {
+      gram_->add(a_of(chunk), b_of(chunk));
+    } else {
+      host::sketch_add(job_.spec, a_of(chunk), b_of(chunk), workspace_);
+    }
+  }
+  void add_to_normal(const ChunkBuffer& chunk) {
+    SlabView b = b_of(chunk);
+    if (!with_b_) b.data = nullptr;
+    host::normal_add(a_of(chunk), b, normal_workspace());
+  }
+
   SlabView a_of(const ChunkBuffer& chunk) const {
     return {chunk.a, chunk.rows.size(), job_.shape.n, job_.shape.n, job_.shape.a_type, chunk.rows.begin};
   }
@@ -329,16 +385,19 @@ class HostBackend final : public Backend {
   PhaseTimer& timer_;
   int threads_;
   std::uint64_t memory_limit_;
+  ResidencyChoice residency_;
   KernelChoice kernel_;
   SketchJob job_;
-  HostBuffer slab_a_, slab_b_;  // the rows that are kept, or of one chunk
+  HostBuffer slab_a_, slab_b_;  // the rows that are kept
+  std::array<Lane, kLanes> lanes_;
+  std::size_t next_ = 0;
+  HostBuffer decoded_;  // A of one chunk, where rows are not kept
   HostBuffer scratch_, normal_scratch_;
   std::optional<HostGram> gram_;  // while rows are added
   bool with_b_ = true;            // of the refinement pass under way
   host::SketchWorkspace workspace_;
   // (d, n + r), as the spec's precision asks; or the upper triangle of the Gram matrix, (n + r, n + r) column-major
   std::variant<std::vector<float>, std::vector<double>> sketch_;
-  ChunkBuffer buffer_;
 };
 
 }  // namespace

@@ -20,7 +20,7 @@ constexpr double kTriangleBytes = 4e9;  // rank 0 between passes: two triangular
 
 }  // namespace
 
-SolveCosts host_solve_costs(const ProblemShape& shape, std::int64_t rows, bool kept, int threads) {
+SolveCosts host_solve_costs(const ProblemShape& shape, std::int64_t rows, RowPlace place, int threads) {
   const auto n = static_cast<double>(shape.n), r = static_cast<double>(shape.r), m = static_cast<double>(rows);
   const double bytes = m * static_cast<double>(shape.a_row_bytes());
   const double read = bytes / (kReadBytes * std::min(threads, kMostReaders));
@@ -29,7 +29,9 @@ SolveCosts host_solve_costs(const ProblemShape& shape, std::int64_t rows, bool k
   SolveCosts costs;
   costs.pass =
       read * ((half ? kHalfPassPerRead : kPassPerRead) + kPassPerRhs * (r - 1)) + r * 16 * n * n / kTriangleBytes;
-  if (!kept) costs.pass += bytes / kFileBytes;
+  // The reader is a thread beside the others: it takes their time where the bytes come from memory, a disk's is hidden.
+  if (!place.read) costs.read = bytes / kFileBytes;
+  if (place.residency == Residency::kFile) costs.pass += bytes / kFileBytes;
   costs.gram = (m * (n + r) * (n + r) + n * n * n / 3) / flops + bytes / kReadBytes / threads;
   costs.sketch = [=](std::int64_t d) {
     const auto sketch_rows = static_cast<double>(d);

@@ -6,10 +6,11 @@
 
 #include "src/cost_model.h"
 #include "src/problem_shape.h"
+#include "src/residency.h"
 
 namespace tallsketch {
 
 /// rows  of this rank; kept: in memory, otherwise read from the file for every pass
-SolveCosts host_solve_costs(const ProblemShape& shape, std::int64_t rows, bool kept, int threads);
+SolveCosts host_solve_costs(const ProblemShape& shape, std::int64_t rows, RowPlace place, int threads);
 
 }  // namespace tallsketch

@@ -95,6 +95,9 @@ void add_backend_options(CLI::App& app, RunOptions& options) {
       ->transform(size_value())
       ->capture_default_str()
       ->type_name("SIZE");
+  add_choice(app, "--residency", options.residency,
+             "where A stays between passes: in device memory, in host memory (with GPUs page-locked, and uploaded for "
+             "every pass), or in the file, read again for every pass; auto: the first of them with room for it");
 }
 
 void add_method_options(CLI::App& app, MethodOptions& options) {

@@ -58,6 +58,7 @@ struct RunOptions {
   BackendChoice backend = BackendChoice::kAuto;
   ReduceChoice comm = ReduceChoice::kNccl;
   KernelChoice kernel = KernelChoice::kAuto;
+  ResidencyChoice residency = ResidencyChoice::kAuto;
   std::uint64_t memory_bytes = 0;  // per rank; 0: what is free
   std::uint64_t chunk_rows = 0;    // 0: chosen by the plan
   double timeout = 600;            // seconds

@@ -51,10 +51,74 @@ std::int64_t default_chunk_rows(const ProblemShape& shape, const SketchSpec& spe
 
 /// Fills the byte counts that depend on residency and chunk_rows.
 void size_up(const PlanLimits& limits, Plan& plan) {
-  const bool kept = plan.residency != Residency::kFile;
+  const bool kept = plan.residency == limits.kept_residency;
+  const bool pinned = plan.residency == Residency::kHost && !kept;
+  const std::int64_t most_rows = plan.rank_rows.front().size();
   plan.chunk_bytes = plan.chunk_rows * (kept ? limits.kept_chunk_row_bytes : limits.chunk_row_bytes);
-  plan.slab_bytes = kept ? plan.rank_rows.front().size() * limits.kept_row_bytes : 0;
+  plan.slab_bytes = kept ? most_rows * limits.kept_row_bytes : 0;
+  plan.host_bytes =
+      plan.chunk_rows * limits.pinned_chunk_row_bytes + (pinned ? most_rows * limits.pinned_row_bytes : 0);
   plan.scratch_bytes = limits.scratch_bytes(plan.chunk_rows);
+}
+
+bool fits(const Plan& plan, const PlanLimits& limits) {
+  return (limits.memory_bytes <= 0 || plan.total_bytes() <= limits.memory_bytes) &&
+         (limits.host_memory_bytes <= 0 || plan.host_bytes <= limits.host_memory_bytes);
+}
+
+/// Where A may stay, the fastest first.
+std::vector<Residency> candidates(const PlanLimits& limits) {
+  const bool on_device = limits.kept_residency == Residency::kDevice;
+  switch (limits.asked) {
+    case ResidencyChoice::kAuto: break;
+    case ResidencyChoice::kDevice:
+      require(on_device, ErrorKind::kUsage,
+              "--residency device is GPU memory, and this is the host backend; use --residency host");
+      return {Residency::kDevice};
+    case ResidencyChoice::kHost: return {Residency::kHost};
+    case ResidencyChoice::kFile: return {Residency::kFile};
+  }
+  std::vector<Residency> places;
+  if (limits.kept_row_bytes > 0) places.push_back(limits.kept_residency);
+  if (limits.pinned_row_bytes > 0) places.push_back(Residency::kHost);
+  places.push_back(Residency::kFile);
+  return places;
+}
+
+/// Halves the chunks until all fits, in fixed steps, so that a little more or less free memory rarely changes the order of
+/// summation. Rows that stay deserve chunks that are not tiny.
+bool shrink_to_fit(const SketchSpec& spec, const PlanLimits& limits, Plan& plan) {
+  constexpr std::int64_t kMostShrinking = 8;
+  const std::int64_t least = plan.residency == Residency::kFile
+                                 ? spec.batch_rows
+                                 : std::max(spec.batch_rows, plan.chunk_rows / kMostShrinking);
+  size_up(limits, plan);
+  while (!fits(plan, limits) && limits.chunk_rows == 0 && plan.chunk_rows > least) {
+    plan.chunk_rows = std::max(least, plan.chunk_rows / 2 / spec.batch_rows * spec.batch_rows);
+    size_up(limits, plan);
+  }
+  return fits(plan, limits);
+}
+
+[[noreturn]] void throw_too_large(const Plan& plan, const PlanLimits& limits, std::int64_t rows, std::int64_t cols) {
+  const bool device = limits.memory_bytes <= 0 || plan.total_bytes() <= limits.memory_bytes;
+  if (device) {
+    throw Error(ErrorKind::kMemory,
+                fmt::format("this needs {} of page-locked host memory on a rank (chunks of {} rows{}), but {} may be used; "
+                            "use {}fewer --chunk-rows",
+                            bytes_text(plan.host_bytes), plan.chunk_rows,
+                            plan.residency == Residency::kHost ? " and all rows of A" : "",
+                            bytes_text(limits.host_memory_bytes),
+                            plan.residency == Residency::kHost ? "--residency file, more nodes or " : ""));
+  }
+  throw Error(
+      ErrorKind::kMemory,
+      fmt::format("this needs {} on a rank (sketch of {} x {} and its factorisation {}, scratch {}, chunks of {} rows "
+                  "{}{}), but {} may be used; use {}a smaller --oversample, fewer --chunk-rows or more --memory",
+                  bytes_text(plan.total_bytes()), rows, cols, bytes_text(plan.sketch_bytes + plan.factor_bytes),
+                  bytes_text(plan.scratch_bytes), plan.chunk_rows, bytes_text(plan.chunk_bytes),
+                  plan.slab_bytes == 0 ? "" : ", rows of A " + bytes_text(plan.slab_bytes),
+                  bytes_text(limits.memory_bytes), plan.slab_bytes == 0 ? "" : "--residency file, more ranks, "));
 }
 
 }  // namespace
@@ -70,38 +134,31 @@ Plan make_plan(const ProblemShape& shape, const SketchSpec& spec, int ranks, con
   plan.factor_bytes =
       2 * plan.sketch_bytes + 3 * cols * cols * 8;  // FP64 or column-major copy, work; G, R, its inverse
 
-  const auto fits = [&] { return limits.memory_bytes <= 0 || plan.total_bytes() <= limits.memory_bytes; };
   const std::int64_t wanted = limits.chunk_rows > 0 ? limits.chunk_rows : default_chunk_rows(shape, spec);
-  plan.chunk_rows = std::max<std::int64_t>(1, std::min(wanted, most_rows));
-  plan.residency = limits.kept_row_bytes > 0 ? limits.kept_residency : Residency::kFile;
-  size_up(limits, plan);
-  if (!fits()) plan.residency = Residency::kFile;
-  size_up(limits, plan);
-  // Halved in fixed steps, so that a little more or less free memory rarely changes the order of summation.
-  while (!fits() && limits.chunk_rows == 0 && plan.chunk_rows > spec.batch_rows) {
-    plan.chunk_rows = std::max(spec.batch_rows, plan.chunk_rows / 2 / spec.batch_rows * spec.batch_rows);
-    size_up(limits, plan);
+  for (const Residency residency : candidates(limits)) {
+    plan.residency = residency;
+    plan.chunk_rows = std::max<std::int64_t>(1, std::min(wanted, most_rows));
+    if (shrink_to_fit(spec, limits, plan)) return plan;
   }
-  require(fits(), ErrorKind::kMemory,
-          fmt::format("this needs {} on a rank (sketch of {} x {} and its factorisation {}, scratch {}, chunks of {} "
-                      "rows {}), but {} may be used; use a smaller --oversample, fewer --chunk-rows or more --memory",
-                      bytes_text(plan.total_bytes()), compression == Compression::kGram ? cols : spec.d, cols,
-                      bytes_text(plan.sketch_bytes + plan.factor_bytes), bytes_text(plan.scratch_bytes),
-                      plan.chunk_rows, bytes_text(plan.chunk_bytes), bytes_text(limits.memory_bytes)));
-  return plan;
+  throw_too_large(plan, limits, compression == Compression::kGram ? cols : spec.d, cols);
 }
 
 std::string describe(const Plan& plan) {
   std::int64_t busy = 0;
   for (const RowRange& range : plan.rank_rows) busy += range.empty() ? 0 : 1;
   const auto ranks = static_cast<std::int64_t>(plan.rank_rows.size());
-  return fmt::format("{} MPI rank{}{}, up to {} rows each, chunks of {} rows, A {}, {} pass; a rank needs {}", ranks,
-                     plural(ranks), busy == ranks ? std::string() : fmt::format(" ({} with rows)", busy),
-                     plan.rank_rows.front().size(), plan.chunk_rows,
-                     plan.residency == Residency::kDevice ? "kept on the device"
-                     : plan.residency == Residency::kHost ? "kept in memory"
-                                                          : "read from the file chunk by chunk",
-                     plan.passes, bytes_text(plan.total_bytes()));
+  const char* const place = plan.residency == Residency::kFile     ? "read from the file chunk by chunk"
+                            : plan.residency == Residency::kDevice ? "kept on the device"
+                            : plan.host_bytes > 0                  ? "kept in page-locked host memory"
+                                                                   : "kept in memory";
+  std::string text = fmt::format("{} MPI rank{}{}, up to {} rows each, chunks of {} rows, A {}, {} pass{}", ranks,
+                                 plural(ranks), busy == ranks ? std::string() : fmt::format(" ({} with rows)", busy),
+                                 plan.rank_rows.front().size(), plan.chunk_rows, place,
+                                 plan.passes > 1 ? fmt::format("about {}", plan.passes) : "1", plan.passes > 1 ? "es" : "");
+  text += fmt::format("; a rank needs {}", bytes_text(plan.total_bytes()));
+  if (plan.host_bytes > 0) text += fmt::format(", and {} of host memory", bytes_text(plan.host_bytes));
+  if (plan.seconds > 0) text += fmt::format("; predicted: {:.2g} s", plan.seconds);
+  return text;
 }
 
 }  // namespace tallsketch

@@ -11,31 +11,31 @@
 #include "src/cost_model.h"
 #include "src/options.h"
 #include "src/problem_shape.h"
+#include "src/residency.h"
 #include "src/row_range.h"
 
 namespace tallsketch {
-
-/// Where a rank's rows of A stay between passes.
-enum class Residency { kDevice, kHost, kFile };
-const char* to_word(Residency residency);
 
 struct Plan {
   Residency residency = Residency::kFile;
   std::vector<RowRange> rank_rows;  // one a rank, whole batches each, some may be empty
   std::int64_t chunk_rows = 0;      // rows read and sketched at a time
-  int passes = 1;                   // over A
+  int passes = 1;                   // over A, expected
+  double seconds = 0;               // predicted, start-up left out; 0: nobody predicted
   // Bytes on the busiest rank: of device memory with CUDA, of host memory without.
   std::int64_t slab_bytes = 0;     // rows kept; 0 unless resident
   std::int64_t chunk_bytes = 0;    // buffers of the chunks under way
   std::int64_t sketch_bytes = 0;   // d x (n + r), FP32 or FP64; of a Gram matrix (n + r)^2, FP64
   std::int64_t scratch_bytes = 0;  // of the sketch kernels
   std::int64_t factor_bytes = 0;   // rank 0: QR copy and workspace
+  std::int64_t host_bytes = 0;     // with CUDA: page-locked host memory, of chunks and kept rows
   std::int64_t total_bytes() const { return slab_bytes + chunk_bytes + sketch_bytes + scratch_bytes + factor_bytes; }
 };
 
 /// What the plan has to know of a rank's backend.
 struct PlanLimits {
-  std::int64_t memory_bytes = 0;    // free, or --memory; 0: unknown, nothing is refused
+  std::int64_t memory_bytes = 0;       // free, or --memory; 0: unknown, nothing is refused
+  std::int64_t host_memory_bytes = 0;  // with CUDA, of the host; 0: unknown
   std::int64_t chunk_rows = 0;      // --chunk-rows, 0: choose
   std::vector<RowRange> rank_rows;  // settled already, because ranks keep them; empty: choose
   // Bytes of a row of [A | b]: as it is kept, with padding (0: this job keeps no rows), and in all buffers together on
@@ -43,13 +43,18 @@ struct PlanLimits {
   Residency kept_residency = Residency::kDevice;
   std::int64_t kept_row_bytes = 0;
   std::int64_t kept_chunk_row_bytes = 0, chunk_row_bytes = 0;
+  // With CUDA, bytes of a row in page-locked host memory: as it is kept there (0: this job keeps no rows there), and in
+  // all buffers that it passes.
+  std::int64_t pinned_row_bytes = 0, pinned_chunk_row_bytes = 0;
+  ResidencyChoice asked = ResidencyChoice::kAuto;
   std::function<std::int64_t(std::int64_t rows)> scratch_bytes = [](std::int64_t) { return 0; };  // for chunks of rows
 };
 
 /// Rows of every rank: whole batches of T rows, spread as evenly as they go, in rank order; covers [0, m) once.
 std::vector<RowRange> split_rows(std::int64_t m, std::int64_t batch_rows, int ranks);
 
-/// Errors: kMemory when even chunks of one batch do not fit, with the figures and what to change.
+/// Errors  kMemory when even chunks of one batch do not fit, with the figures and what to change; kUsage for a residency that
+///         the backend does not have
 Plan make_plan(const ProblemShape& shape, const SketchSpec& spec, int ranks, const PlanLimits& limits,
                Compression compression = Compression::kSketch);
 

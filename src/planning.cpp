@@ -28,9 +28,28 @@ bool gram_allowed(const SketchOptions& sketch, const MethodOptions& method) {
           method.reduced_solver == ReducedSolverChoice::kCholesky);
 }
 
+/// Where rows stay if the least of the routes leaves room for them; plan_together sees to the sketch.
+Residency likely_residency(const PlanLimits& limits, const ProblemShape& shape, std::int64_t rows) {
+  const std::int64_t least = limits.scratch_bytes(1) + 5 * (shape.n + shape.r) * (shape.n + shape.r) * 8;
+  const auto has_room = [](std::int64_t bytes, std::int64_t limit) { return limit <= 0 || bytes < limit; };
+  switch (limits.asked) {
+    case ResidencyChoice::kAuto: break;
+    case ResidencyChoice::kDevice: return Residency::kDevice;
+    case ResidencyChoice::kHost: return Residency::kHost;
+    case ResidencyChoice::kFile: return Residency::kFile;
+  }
+  if (limits.kept_row_bytes > 0 && has_room(rows * limits.kept_row_bytes + least, limits.memory_bytes)) {
+    return limits.kept_residency;
+  }
+  const bool pinned =
+      limits.pinned_row_bytes > 0 && has_room(rows * limits.pinned_row_bytes, limits.host_memory_bytes);
+  return pinned ? Residency::kHost : Residency::kFile;
+}
+
 /// Rank 0's choice, for all ranks.
-Route agreed_route(const SketchOptions& sketch, const MethodOptions& method, const ProblemShape& shape, int ranks,
+Route agreed_route(const SketchOptions& sketch, const MethodOptions& method, const RowSource& source, int ranks,
                    bool rows_kept, Backend& backend, const Communicator& comm) {
+  const ProblemShape& shape = source.shape();
   const std::int64_t rows = divide_up(shape.m, ranks);
   RouteLimits limits;
   limits.oversample = sketch.sketch_rows > 0 ? static_cast<double>(sketch.sketch_rows) / static_cast<double>(shape.n)
@@ -40,12 +59,13 @@ Route agreed_route(const SketchOptions& sketch, const MethodOptions& method, con
   limits.gram_allowed = gram_allowed(sketch, method);
   Route route;
   comm.together([&] {
-    // Rows stay where the least of the routes leaves room for them; plan_together sees to the sketch.
-    const SketchJob job{.spec = make_sketch_spec(shape, sketch), .shape = shape, .refine = true, .kept = rows_kept};
-    const PlanLimits memory = backend.plan_limits(job);
-    const std::int64_t least = memory.scratch_bytes(1) + 5 * (shape.n + shape.r) * (shape.n + shape.r) * 8;
-    const bool kept = memory.kept_row_bytes > 0 && rows * memory.kept_row_bytes + least < memory.memory_bytes;
-    route = cheapest_route(backend.solve_costs(shape, rows, kept), shape.n, method.tolerance, limits);
+    const SketchJob job{.spec = make_sketch_spec(shape, sketch),
+                        .shape = shape,
+                        .encoding = source.encoding(),
+                        .refine = true,
+                        .kept = rows_kept};
+    const RowPlace place{likely_residency(backend.plan_limits(job), shape, rows), rows_kept};
+    route = cheapest_route(backend.solve_costs(shape, rows, place), shape.n, method.tolerance, limits);
   });
   // Standard errors from the Gram matrix are exact.
   if (method.standard_errors && limits.gram_allowed) route.compression = Compression::kGram;
@@ -53,6 +73,19 @@ Route agreed_route(const SketchOptions& sketch, const MethodOptions& method, con
   if (method.preconditioner == PreconditionerChoice::kSketch) route.compression = Compression::kSketch;
   comm.broadcast(&route, sizeof route);
   return route;
+}
+
+/// Predicted for sketch-solve; rank 0's word for all.
+double one_pass_seconds(const SketchOptions& sketch, const RowSource& source, int ranks, bool rows_kept,
+                        Backend& backend, const Communicator& comm) {
+  double seconds = 0;
+  comm.together([&] {
+    const RowPlace place{rows_kept ? Residency::kDevice : Residency::kFile, rows_kept};
+    const SolveCosts costs = backend.solve_costs(source.shape(), divide_up(source.shape().m, ranks), place);
+    seconds = costs.read + costs.sketch(make_sketch_spec(source.shape(), sketch).d);
+  });
+  comm.broadcast(&seconds, sizeof seconds);
+  return seconds;
 }
 
 /// Sketch rows, at least, that nobody asked for otherwise: so many that the sums of m zeta / d terms round no worse than the
@@ -82,8 +115,8 @@ void hold_rows_back(const ProblemShape& shape, SketchOptions& sketch) {
 /// Plans the job; a d that nobody asked for is halved, down to 2n, where that makes room for it, or for rows that stay in
 /// memory. Local: equal limits give all ranks the same.
 /// Errors  kMemory
-void plan_within(PlanLimits limits, const Attempt& attempt, const MethodOptions& method, int ranks, Backend& backend,
-                 SketchJob& job) {
+void plan_within(PlanLimits limits, const Attempt& attempt, const MethodOptions& method, const RowSource& source,
+                 int ranks, Backend& backend, SketchJob& job) {
   const auto planned = [&](const SketchJob& next) -> std::optional<Plan> {
     try {
       return make_plan(next.shape, next.spec, ranks, limits, next.compression);
@@ -97,7 +130,7 @@ void plan_within(PlanLimits limits, const Attempt& attempt, const MethodOptions&
   std::optional<SketchJob> best;
   SketchJob candidate;
   for (Attempt next = attempt;;) {
-    candidate = unplanned_job(next, method, job.shape);
+    candidate = unplanned_job(next, method, source);
     candidate.kept = job.kept;
     limits.scratch_bytes = backend.plan_limits(candidate).scratch_bytes;
     const std::optional<Plan> plan = planned(candidate);
@@ -150,15 +183,19 @@ Attempt attempt_for_file(const SketchOptions& sketch, const ProblemShape& shape)
   return attempt;
 }
 
-Attempt first_attempt(const SketchOptions& sketch, const MethodOptions& method, const ProblemShape& shape, int ranks,
+Attempt first_attempt(const SketchOptions& sketch, const MethodOptions& method, const RowSource& source, int ranks,
                       bool rows_kept, Backend& backend, const Communicator& comm, Progress& progress) {
+  const ProblemShape& shape = source.shape();
   comm.together([&] { check_method(sketch, method, shape); });
   Attempt attempt{sketch, Compression::kSketch};
   if (method.method == SolveMethod::kSketchSolve) {
     hold_rows_back(shape, attempt.sketch);
+    attempt.seconds = one_pass_seconds(attempt.sketch, source, ranks, rows_kept, backend, comm);
     return attempt;
   }
-  const Route route = agreed_route(sketch, method, shape, ranks, rows_kept, backend, comm);
+  const Route route = agreed_route(sketch, method, source, ranks, rows_kept, backend, comm);
+  attempt.passes = static_cast<int>(std::ceil(route.passes()));
+  attempt.seconds = route.seconds();
   attempt.compression = route.compression;
   attempt.automatic_d = sketch.oversample == 0 && sketch.sketch_rows == 0;
   if (sketch.sketch_rows == 0) attempt.sketch.oversample = route.oversample;
@@ -170,10 +207,11 @@ Attempt first_attempt(const SketchOptions& sketch, const MethodOptions& method, 
   return attempt;
 }
 
-SketchJob unplanned_job(const Attempt& attempt, const MethodOptions& method, const ProblemShape& shape) {
+SketchJob unplanned_job(const Attempt& attempt, const MethodOptions& method, const RowSource& source) {
   SketchJob job;
-  job.spec = make_sketch_spec(shape, attempt.sketch);
-  job.shape = shape;
+  job.spec = make_sketch_spec(source.shape(), attempt.sketch);
+  job.shape = source.shape();
+  job.encoding = source.encoding();
   job.scaling = attempt.sketch.scaling;
   job.reduce = attempt.sketch.reduce;
   job.refine = method.method == SolveMethod::kRefine;
@@ -198,15 +236,18 @@ SketchJob plan_together(const Attempt& attempt, const MethodOptions& method, std
   report.shape = shape;
   report.source = source.info();
   SketchJob job;
-  comm.together([&] { job = unplanned_job(attempt, method, shape); });
+  comm.together([&] { job = unplanned_job(attempt, method, source); });
   const auto plan = [&](bool kept) {
     job.kept = kept;
     PlanLimits limits;
     comm.together([&] { limits = backend.plan_limits(job); });
     limits.memory_bytes = comm.min(limits.memory_bytes);
+    limits.host_memory_bytes = comm.min(limits.host_memory_bytes);
     limits.chunk_rows = static_cast<std::int64_t>(chunk_rows);
     if (kept) limits.rank_rows = kept_job->plan.rank_rows;  // a batch cut by their borders costs its map twice, no more
-    comm.together([&] { plan_within(limits, attempt, method, comm.size(), backend, job); });
+    comm.together([&] { plan_within(limits, attempt, method, source, comm.size(), backend, job); });
+    job.plan.passes = attempt.passes;
+    job.plan.seconds = attempt.seconds;
     job.rows = job.plan.rank_rows[static_cast<std::size_t>(comm.rank())];
   };
   plan(kept_job != nullptr);
@@ -223,7 +264,7 @@ SketchJob plan_together(const Attempt& attempt, const MethodOptions& method, std
   }
   report.plan = job.plan;
   context.progress.line(describe_job(job));
-  context.progress.line("plan: " + describe(job.plan) + (job.refine ? ", then refinement passes" : ""));
+  context.progress.line("plan: " + describe(job.plan));
   return job;
 }
 

@@ -29,11 +29,11 @@ Attempt attempt_for_file(const SketchOptions& sketch, const ProblemShape& shape)
 /// ranks      that the solve will have
 /// rows_kept  whether the backend keeps the rows already
 /// Errors     kUsage for options that do not go together
-Attempt first_attempt(const SketchOptions& sketch, const MethodOptions& method, const ProblemShape& shape, int ranks,
+Attempt first_attempt(const SketchOptions& sketch, const MethodOptions& method, const RowSource& source, int ranks,
                       bool rows_kept, Backend& backend, const Communicator& comm, Progress& progress);
 
 /// What a job is before its plan: S, shape and what the rows become. Errors: kUsage
-SketchJob unplanned_job(const Attempt& attempt, const MethodOptions& method, const ProblemShape& shape);
+SketchJob unplanned_job(const Attempt& attempt, const MethodOptions& method, const RowSource& source);
 
 /// "sketch: sparsestack, ..., seed 0", "preconditioner: FP64 Gram matrix of A"
 std::string describe_job(const SketchJob& job);

@@ -76,13 +76,10 @@ class Passes {
   }
 
   void add_from_source() {
-    for_each_chunk(job_.rows, job_.plan.chunk_rows, [&](RowRange rows) {
-      ChunkBuffer& chunk = backend_.next_buffer(rows);
-      source_.read(rows, chunk.a, chunk.b);
+    read_chunks(job_.rows, job_.plan.chunk_rows, source_, backend_, context_.timer, [&](const ChunkBuffer& chunk) {
       backend_.normal_add(chunk);
       context_.watchdog.touch();
     });
-    source_.check_unchanged();
   }
 
   const SketchJob& job_;

@@ -1,13 +1,19 @@
 // RowPass: walks a rank's rows chunk by chunk. Local: the caller agrees on errors afterwards.
-// Called by solver (sketch), non_finite and generate.
+// Called by sketch_pass, refine_pass, non_finite and generate.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 
 #include "src/row_range.h"
 
 namespace tallsketch {
+
+class Backend;
+class PhaseTimer;
+class RowSource;
+struct ChunkBuffer;
 
 /// Calls visit(RowRange) for consecutive chunks of at most chunk_rows rows that cover `rows` once, in order.
 template <class F>
@@ -16,5 +22,12 @@ void for_each_chunk(RowRange rows, std::int64_t chunk_rows, F&& visit) {
     visit(RowRange{begin, begin + std::min(chunk_rows, rows.end - begin)});
   }
 }
+
+/// Reads rows into the backend's buffers, one thread ahead of the others, and calls take(chunk) for each in order; take hands
+/// it to the backend. Whatever take does on a device overlaps with the next reads.
+/// timer   Phase::kRead grows by what reading took, whether anybody waited for it or not
+/// Errors  those of the source and of take; kInput where the source changed meanwhile
+void read_chunks(RowRange rows, std::int64_t chunk_rows, RowSource& source, Backend& backend, PhaseTimer& timer,
+                 const std::function<void(const ChunkBuffer&)>& take);
 
 }  // namespace tallsketch

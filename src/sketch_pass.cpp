@@ -46,7 +46,6 @@ SketchPass sketch_all_rows(const SketchJob& job, RowSource& source, Backend& bac
       return;
     }
     pass.b_squares = upload_rows(job, source, backend, context);
-    source.check_unchanged();
   });
   backend.exchange();
   comm.together([&] { backend.sketch(); });
@@ -139,17 +138,15 @@ std::vector<double> upload_rows(const SketchJob& job, RowSource& source, Backend
                                 bool known) {
   const std::int64_t r = job.shape.r, row_bytes = job.shape.a_row_bytes();
   std::vector<double> b_squares(static_cast<std::size_t>(r), 0.0);
-  for_each_chunk(job.rows, job.plan.chunk_rows, [&](RowRange rows) {
-    ChunkBuffer& chunk = backend.next_buffer(rows);
-    context.timer.time(Phase::kRead, [&] { source.read(rows, chunk.a, chunk.b); });
-    for (std::int64_t i = 0; i < rows.size(); ++i) {
+  read_chunks(job.rows, job.plan.chunk_rows, source, backend, context.timer, [&](ChunkBuffer chunk) {
+    for (std::int64_t i = 0; i < chunk.rows.size(); ++i) {
       for (std::int64_t k = 0; k < r; ++k)
         b_squares[static_cast<std::size_t>(k)] += chunk.b[i * r + k] * chunk.b[i * r + k];
     }
     chunk.known = known;
     backend.upload(chunk);
     context.watchdog.touch();
-    const auto done = static_cast<double>(rows.end - job.rows.begin);
+    const auto done = static_cast<double>(chunk.rows.end - job.rows.begin);
     context.progress.fraction(known ? "read" : "sketch", done / static_cast<double>(job.rows.size()),
                               done * static_cast<double>(row_bytes));
   });
@@ -167,6 +164,7 @@ FinishedSketch sketch_in_range(const SketchJob& job, const std::vector<double>& 
     ScaledSource scaled(source, sketch.exponents);
     SketchJob again = job;
     again.kept = false;
+    again.encoding = scaled.encoding();
     pass = sketch_all_rows(again, scaled, backend, context, report);
   }
   count_losses(job, backend, context.comm, report);  // of the last pass, which is the one that counts

@@ -12,6 +12,7 @@
 #include "src/report.h"
 #include "src/row_ranges.h"
 #include "src/sketch_file.h"
+#include "src/sketch_identity.h"
 #include "src/sketch_pass.h"
 #include "src/solver.h"
 
@@ -19,7 +20,7 @@ namespace tallsketch {
 
 namespace {
 
-void require_place(const RowPlace& place, const ProblemShape& shape) {
+void require_in_matrix(const MatrixPlace& place, const ProblemShape& shape) {
   const std::int64_t end = place.first_row + shape.m;
   require(place.total_rows == 0 || end <= place.total_rows, ErrorKind::kUsage,
           fmt::format("the files hold the rows [{}, {}), beyond --total-rows {}; correct --first-row or --total-rows",
@@ -27,27 +28,30 @@ void require_place(const RowPlace& place, const ProblemShape& shape) {
 }
 
 /// Whole batches a rank, counted from the first row here: where that cuts batches of S, their maps are made twice, no more.
-std::vector<RowRange> rows_of_ranks(const RowPlace& place, std::int64_t m, std::int64_t batch_rows, int ranks) {
+std::vector<RowRange> rows_of_ranks(const MatrixPlace& place, std::int64_t m, std::int64_t batch_rows, int ranks) {
   std::vector<RowRange> rows = split_rows(m, batch_rows, ranks);
   for (RowRange& range : rows) range = {range.begin + place.first_row, range.end + place.first_row};
   return rows;
 }
 
-SketchJob planned_job(const SketchOptions& options, const RowPlace& place, std::uint64_t chunk_rows,
-                      const ProblemShape& shape, Backend& backend, const Communicator& comm) {
+SketchJob planned_job(const SketchOptions& options, const MatrixPlace& place, std::uint64_t chunk_rows,
+                      const RowSource& source, Backend& backend, const Communicator& comm) {
+  const ProblemShape& shape = source.shape();
   SketchJob job;
   PlanLimits limits;
   comm.together([&] {
-    require_place(place, shape);
-    ProblemShape whole = shape;
-    whole.m = place.total_rows > 0 ? place.total_rows : place.first_row + shape.m;
+    require_in_matrix(place, shape);
     MethodOptions one_pass;
     one_pass.method = SolveMethod::kSketchSolve;
-    job = unplanned_job(attempt_for_file(options, shape), one_pass, whole);
-    job.shape = shape;
+    const Attempt attempt = attempt_for_file(options, shape);
+    job = unplanned_job(attempt, one_pass, source);
+    ProblemShape whole = shape;
+    whole.m = place.total_rows > 0 ? place.total_rows : place.first_row + shape.m;
+    job.spec = make_sketch_spec(whole, attempt.sketch);
     limits = backend.plan_limits(job);
   });
   limits.memory_bytes = comm.min(limits.memory_bytes);
+  limits.host_memory_bytes = comm.min(limits.host_memory_bytes);
   limits.chunk_rows = static_cast<std::int64_t>(chunk_rows);
   limits.rank_rows = rows_of_ranks(place, shape.m, job.spec.batch_rows, comm.size());
   comm.together([&] { job.plan = make_plan(shape, job.spec, comm.size(), limits); });
@@ -57,13 +61,13 @@ SketchJob planned_job(const SketchOptions& options, const RowPlace& place, std::
 
 }  // namespace
 
-StoredSketch sketch_rows_of(const SketchOptions& options, const RowPlace& place, std::uint64_t chunk_rows,
+StoredSketch sketch_rows_of(const SketchOptions& options, const MatrixPlace& place, std::uint64_t chunk_rows,
                             RowSource& source, Backend& backend, const SolveContext& context, Report& report) {
   const Communicator& comm = context.comm;
   const ProblemShape& shape = source.shape();
   report.shape = shape;
   report.source = source.info();
-  const SketchJob job = planned_job(options, place, chunk_rows, shape, backend, comm);
+  const SketchJob job = planned_job(options, place, chunk_rows, source, backend, comm);
   StoredSketch stored;
   stored.spec = job.spec;
   stored.check_rows = job.held_back.count;

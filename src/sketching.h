@@ -16,7 +16,7 @@ struct Report;
 struct SolveContext;
 
 /// Where the rows of a source stand in the matrix that they are rows of.
-struct RowPlace {
+struct MatrixPlace {
   std::int64_t first_row = 0;
   std::int64_t total_rows = 0;  // 0: not known, or what the source has
 };
@@ -25,7 +25,7 @@ struct RowPlace {
 /// default d depends on n alone. Collective; the values are on rank 0, the rest on all ranks.
 /// report  filled as far as it came
 /// Errors  kUsage for rows beyond total_rows, and what sketch_in_range throws, with global rows
-StoredSketch sketch_rows_of(const SketchOptions& options, const RowPlace& place, std::uint64_t chunk_rows,
+StoredSketch sketch_rows_of(const SketchOptions& options, const MatrixPlace& place, std::uint64_t chunk_rows,
                             RowSource& source, Backend& backend, const SolveContext& context, Report& report);
 
 /// The sum of the sketches of files of disjoint rows, read one after the other. Local.

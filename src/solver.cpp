@@ -109,9 +109,10 @@ Solution solve(const SketchOptions& sketch, const MethodOptions& asked, std::uin
   const bool refines = asked.method == SolveMethod::kRefine;
   MethodOptions method = asked;
   method.tolerance = tolerance_for(method, type);
-  Attempt attempt = made != nullptr ? attempt_of_matrix(*made, sketch, method, source.shape(), comm)
-                                    : first_attempt(sketch, method, source.shape(), comm.size(), kept_rows != nullptr,
-                                                    backend, comm, context.progress);
+  Attempt attempt =
+      made != nullptr
+          ? attempt_of_matrix(*made, sketch, method, source.shape(), comm)
+          : first_attempt(sketch, method, source, comm.size(), kept_rows != nullptr, backend, comm, context.progress);
 
   std::optional<KeptRows> kept;
   if (kept_rows != nullptr) kept = *kept_rows;

@@ -34,6 +34,7 @@ SketchJob job_of(const ProblemShape& shape, const SketchSpec& spec, Compression 
   SketchJob job;
   job.spec = spec;
   job.shape = shape;
+  job.encoding = plain_encoding(shape.a_type);
   job.refine = true;
   job.compression = compression;
   job.kept = kept;

@@ -54,7 +54,7 @@ struct World {
   std::unique_ptr<Backend> backend = make_backend(run_options(), comm, timer);
   SolveContext context{comm, watchdog, silent, timer};
 
-  StoredSketch sketch(RowSource& source, const SketchOptions& options, RowPlace place, std::uint64_t chunk_rows) {
+  StoredSketch sketch(RowSource& source, const SketchOptions& options, MatrixPlace place, std::uint64_t chunk_rows) {
     Report report;
     return sketch_rows_of(options, place, chunk_rows, source, *backend, context, report);
   }

@@ -1,0 +1,35 @@
+#include "src/row_pass.h"
+
+#include <deque>
+
+#include "src/backend.h"
+#include "src/read_ahead.h"
+#include "src/row_source.h"
+
+namespace tallsketch {
+
+void read_chunks(RowRange rows, std::int64_t chunk_rows, RowSource& source, Backend& backend, PhaseTimer& timer,
+                 const std::function<void(const ChunkBuffer&)>& take) {
+  // Half of the buffers with the reader, the other half with the device: one there is copied while one is computed with.
+  const auto most_ahead = static_cast<std::size_t>(std::max(1, backend.lanes() / 2));
+  {
+    ReadAhead reader(source);
+    std::deque<ChunkBuffer> ahead;
+    const auto take_oldest = [&] {
+      reader.await();
+      const ChunkBuffer chunk = ahead.front();
+      ahead.pop_front();
+      take(chunk);
+    };
+    for_each_chunk(rows, chunk_rows, [&](RowRange next) {
+      ahead.push_back(backend.next_buffer(next));
+      reader.request(ahead.back());
+      if (ahead.size() > most_ahead) take_oldest();
+    });
+    while (!ahead.empty()) take_oldest();
+    timer.add(Phase::kRead, reader.seconds());
+  }
+  source.check_unchanged();
+}
+
+}  // namespace tallsketch
