@@ -21,11 +21,14 @@
 #include "src/communicator.h"
 #include "src/error.h"
 #include "src/hdf5_writer.h"
+#include "src/host_backend.h"
 #include "src/host_buffer.h"
+#include "src/open_source.h"
 #include "src/plan.h"
 #include "src/progress.h"
 #include "src/row_pass.h"
 #include "src/synthetic_source.h"
+#include "src/text.h"
 #include "src/version.h"
 #include "src/watchdog.h"
 
@@ -33,31 +36,16 @@ namespace tallsketch {
 
 namespace {
 
-SyntheticProblem problem_of(const GenerateOptions& options) {
-  SyntheticProblem problem;
-  problem.kind = options.kind;
-  problem.m = options.rows;
-  problem.n = options.cols;
-  problem.type = options.dtype == "f8"   ? ElementType::kFloat64
-                 : options.dtype == "f2" ? ElementType::kFloat16
-                                         : ElementType::kFloat32;
-  problem.cond = options.cond;
-  problem.rank = options.rank;
-  problem.noise = options.noise;
-  problem.seed = options.seed;
-  return problem;
-}
-
-std::string provenance(const GenerateOptions& options) {
+std::string provenance(const SyntheticProblem& problem) {
   return nlohmann::ordered_json{{"tool", "tallsketch generate " + version_number()},
-                                {"kind", options.kind},
-                                {"rows", options.rows},
-                                {"cols", options.cols},
-                                {"dtype", options.dtype},
-                                {"cond", options.cond},
-                                {"rank", options.rank},
-                                {"noise", options.noise},
-                                {"seed", options.seed}}
+                                {"kind", problem.kind},
+                                {"rows", problem.m},
+                                {"cols", problem.n},
+                                {"dtype", to_word(problem.type)},
+                                {"cond", problem.cond},
+                                {"rank", problem.rank},
+                                {"noise", problem.noise},
+                                {"seed", problem.seed}}
       .dump();
 }
 
@@ -154,13 +142,14 @@ std::unique_ptr<AtomicFile> write_shard(SyntheticSource& source, RowRange rows, 
 }  // namespace
 
 int run_generate(const GenerateOptions& options, const Communicator& comm) {
-  Watchdog watchdog(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()));
-  Progress progress(comm.is_root() && !options.run.quiet ? stdout : nullptr, options.run.verbose);
+  Progress progress(comm.is_root() && !options.run.quiet ? stdout : nullptr, options.run.verbose, comm.size());
+  Watchdog watchdog(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()), &progress);
+  const SyntheticProblem problem = problem_of(options.problem);
   std::optional<SyntheticSource> made;
   comm.together([&] {
-    made.emplace(problem_of(options));
-    require(options.shards <= options.rows, ErrorKind::kUsage,
-            fmt::format("--shards {} for {} rows: every shard needs a row", options.shards, options.rows));
+    made.emplace(problem, host_threads(comm));
+    require(options.shards <= problem.m, ErrorKind::kUsage,
+            fmt::format("--shards {} for {} rows: every shard needs a row", options.shards, problem.m));
   });
   SyntheticSource& source = *made;
   const ProblemShape& shape = source.shape();
@@ -173,7 +162,7 @@ int run_generate(const GenerateOptions& options, const Communicator& comm) {
   std::vector<std::unique_ptr<AtomicFile>> files;  // all appear at the end, or none
   for (std::int64_t shard = 0; shard < options.shards; ++shard) {
     files.push_back(write_shard(source, shards[static_cast<std::size_t>(shard)], shard_path(options, shard),
-                                provenance(options), chunk_rows, comm, watchdog, progress));
+                                provenance(problem), chunk_rows, comm, watchdog, progress));
   }
   watchdog.enter("write");
   comm.together([&] {
@@ -185,7 +174,7 @@ int run_generate(const GenerateOptions& options, const Communicator& comm) {
   for (std::int64_t shard = 0; shard < options.shards; ++shard) {
     const RowRange rows = shards[static_cast<std::size_t>(shard)];
     progress.line(fmt::format("wrote {}: rows {} to {} of A {} x {} {}, kind {}", shard_path(options, shard),
-                              rows.begin, rows.end, shape.m, shape.n, options.dtype, options.kind));
+                              rows.begin, rows.end, shape.m, shape.n, to_word(shape.a_type), problem.kind));
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   progress.line(fmt::format("{:.2f} GB in {:.1f} s on {} rank{}", static_cast<double>(shape.m * row_bytes) / 1e9,

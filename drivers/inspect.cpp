@@ -7,7 +7,7 @@
 #include "drivers/commands.h"
 #include "src/backend.h"
 #include "src/communicator.h"
-#include "src/hdf5_source.h"
+#include "src/open_source.h"
 #include "src/plan.h"
 #include "src/planning.h"
 #include "src/progress.h"
@@ -17,11 +17,11 @@
 namespace tallsketch {
 
 int run_inspect(const InspectOptions& options, const Communicator& comm) {
-  Watchdog watchdog(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()));
   Progress out(comm.is_root() && !options.run.quiet ? stdout : nullptr, true);
+  Watchdog watchdog(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()), &out);
   watchdog.enter("open");
   PhaseTimer timer;
-  const auto source = open_hdf5_source(options.input, comm);
+  const auto source = open_source(options.input, options.synthetic, comm).rows;
   const ProblemShape& shape = source->shape();
   const SourceInfo& info = source->info();
   const auto backend = make_backend(options.run, comm, timer);

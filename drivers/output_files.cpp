@@ -22,11 +22,6 @@ bool same_file(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-std::string default_output(const std::string& first_file, const std::string& ending) {
-  const std::filesystem::path path(parse_dataset_name(first_file).file);
-  return (path.parent_path() / (path.stem().string() + ending)).string();
-}
-
 std::vector<std::string> input_files(const InputOptions& input) {
   std::vector<std::string> files;
   for (const std::string& file : input.files) files.push_back(parse_dataset_name(file).file);

@@ -9,9 +9,6 @@
 
 namespace tallsketch {
 
-/// <folder and stem of the file> + ending: "d/p.h5", ".x.h5" -> "d/p.x.h5"
-std::string default_output(const std::string& first_file, const std::string& ending);
-
 /// The files that the input options name.
 std::vector<std::string> input_files(const InputOptions& input);
 

@@ -8,7 +8,6 @@
 #include "src/atomic_file.h"
 #include "src/cleanup.h"
 #include "src/communicator.h"
-#include "src/hdf5_source.h"
 #include "src/launch.h"
 #include "src/text.h"
 #include "src/version.h"
@@ -48,8 +47,9 @@ void tell_ranks(const Communicator& comm, const Backend& backend, Progress& prog
 ReportedRun::ReportedRun(const Communicator& communicator, const RunOptions& run, const std::string& report_path,
                          const std::string& command_line)
     : comm(communicator),
-      progress(comm.is_root() && !run.quiet ? (report_path == "-" ? stderr : stdout) : nullptr, run.verbose),
-      watchdog(run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host())),
+      progress(comm.is_root() && !run.quiet ? (report_path == "-" ? stderr : stdout) : nullptr, run.verbose,
+               comm.size()),
+      watchdog(run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()), &progress),
       run_(run),
       report_path_(report_path) {
   report.command_line = command_line;
@@ -83,15 +83,11 @@ void ReportedRun::attempt(const std::function<void()>& work) {
   });
 }
 
-std::unique_ptr<RowSource> ReportedRun::open(const InputOptions& input) {
+OpenedSource ReportedRun::open(const InputOptions& input, const SyntheticOptions& synthetic) {
   watchdog.enter("open");
-  auto source = timer.time(Phase::kOpen, [&] { return open_hdf5_source(input, comm); });
-  const ProblemShape& shape = source->shape();
-  const auto files = static_cast<std::int64_t>(source->info().files.size());
-  progress.line(fmt::format("input: A {} x {} {}, {}, b with {} column{}, {} file{}, {}", shape.m, shape.n,
-                            source->info().dtype, source->info().layout, shape.r, plural(shape.r), files, plural(files),
-                            source->info().io_mode));
-  return source;
+  OpenedSource opened = timer.time(Phase::kOpen, [&] { return open_source(input, synthetic, comm); });
+  progress.line("input: " + describe_source(*opened.rows));
+  return opened;
 }
 
 void ReportedRun::start_backend() {

@@ -9,10 +9,10 @@
 
 #include "src/backend.h"
 #include "src/error.h"
+#include "src/open_source.h"
 #include "src/options.h"
 #include "src/progress.h"
 #include "src/report.h"
-#include "src/row_source.h"
 #include "src/solver.h"
 #include "src/watchdog.h"
 
@@ -30,7 +30,7 @@ class ReportedRun {
   /// report from rank 0.
   void attempt(const std::function<void()>& work);
   /// Pieces of the work; they tell the user. Collective.
-  std::unique_ptr<RowSource> open(const InputOptions& input);
+  OpenedSource open(const InputOptions& input, const SyntheticOptions& synthetic);
   void start_backend();
   /// On rank 0, as the phase `write`: the result, after which `solved` is the status and signals lose nothing.
   void write(const std::string& status, const std::function<void()>& result);

@@ -52,7 +52,7 @@ int run_sketch(const SketchFileOptions& options, const Communicator& comm) {
   ReportedRun run(comm, options.run, options.report, options.command_line);
   const bool merges = !options.merge.empty();
   const std::string output = merges                   ? options.merge
-                             : options.output.empty() ? default_output(options.input.files.front(), ".sketch.h5")
+                             : options.output.empty() ? default_output(options.input, options.synthetic, ".sketch.h5")
                                                       : options.output;
   run.report.solver.method = "none";
   run.report.solver.reason = "a sketch, no x";
@@ -89,10 +89,10 @@ int run_sketch(const SketchFileOptions& options, const Communicator& comm) {
     } else {
       InputOptions input = options.input;
       input.may_be_wide = true;
-      const auto source = run.open(input);
+      const OpenedSource opened = run.open(input, options.synthetic);
       check_files();
       run.start_backend();
-      sketch = sketch_rows_of(options.sketch, {options.first_row, options.total_rows}, options.run.chunk_rows, *source,
+      sketch = sketch_rows_of(options.sketch, {options.first_row, options.total_rows}, options.run.chunk_rows, *opened.rows,
                               *run.backend, run.context(), run.report);
     }
     run.write("sketched", [&] { write_file_atomically(output, sketch_image(sketch, options.command_line)); });

@@ -16,6 +16,7 @@
 #include "src/error.h"
 #include "src/from_sketch.h"
 #include "src/hdf5_writer.h"
+#include "src/open_source.h"
 #include "src/progress.h"
 #include "src/solver.h"
 #include "src/text.h"
@@ -124,40 +125,49 @@ void warn_of_x(Report& report) {
 
 int run_solve(const SolveOptions& options, const Communicator& comm) {
   ReportedRun run(comm, options.run, options.report, options.command_line);
-  const bool has_files = !options.input.files.empty();
+  const bool has_rows = !options.input.files.empty() || !options.synthetic.kind.empty();
+  InputOptions named = options.input;
+  if (!has_rows) named.files = {options.from_sketch};
   const std::string output =
-      !options.output.empty() ? options.output
-                              : default_output(has_files ? options.input.files.front() : options.from_sketch, ".x.h5");
+      options.output.empty() ? default_output(named, options.synthetic, ".x.h5") : options.output;
+  std::optional<double> error_of_x;  // against the x that a synthetic problem was made with
   run.attempt([&] {
     std::optional<MadeSketch> made;
     if (!options.from_sketch.empty()) {
       run.watchdog.enter("open");
       made = run.timer.time(Phase::kOpen, [&] { return read_made_sketch(options.from_sketch, comm); });
     }
-    const auto source = has_files ? run.open(options.input) : nullptr;
+    const OpenedSource opened = has_rows ? run.open(options.input, options.synthetic) : OpenedSource{};
     comm.together([&] {
       if (!comm.is_root()) return;
-      std::vector<std::string> inputs = has_files ? input_files(options.input) : std::vector<std::string>{};
+      std::vector<std::string> inputs = input_files(options.input);
       if (made) inputs.push_back(made->name);
       check_outputs(inputs, "--output", output, options.report);
     });
     run.start_backend();
-    const ProblemShape shape = source ? source->shape() : made->sketch.shape();
-    if (!source) run.report.source = info_of(*made);
+    const ProblemShape shape = has_rows ? opened.rows->shape() : made->sketch.shape();
+    if (!has_rows) run.report.source = info_of(*made);
     const Solution solution =
-        source ? solve(options.sketch, options.method, options.run.chunk_rows, *source, *run.backend, run.context(),
-                       run.report, nullptr, made ? &*made : nullptr)
-               : solve_from_sketch(*made, options.sketch, options.method, *run.backend, run.context(), run.report);
+        has_rows ? solve(options.sketch, options.method, options.run.chunk_rows, *opened.rows, *run.backend,
+                         run.context(), run.report, nullptr, made ? &*made : nullptr)
+                 : solve_from_sketch(*made, options.sketch, options.method, *run.backend, run.context(), run.report);
     run.write("solved", [&] {
       warn_of_x(run.report);
+      if (!opened.x_true.empty()) error_of_x = relative_error(solution.x, opened.x_true);
       write_file_atomically(output, solution_image(solution, shape.n, shape.r, provenance_json(run.report)));
     });
     comm.together([&] {
       if (comm.is_root()) require_converged(run.report.solver);
     });
   });
-  return run.finish([&] { tell_outcome(run.report, run.timer, output, run.progress); },
-                    fmt::format("x is complete in '{}'", output));
+  const auto tell = [&] {
+    tell_outcome(run.report, run.timer, output, run.progress);
+    if (error_of_x) {
+      run.progress.line(
+          fmt::format("error of x against x_true: {:.2g} of ||x_true||, noise of b included", *error_of_x));
+    }
+  };
+  return run.finish(tell, fmt::format("x is complete in '{}'", output));
 }
 
 }  // namespace tallsketch

@@ -16,9 +16,7 @@ struct SolveCosts {
   double read = 0;  // the first read of the rows
   double pass = 0;  // a refinement pass, with its reduction and what rank 0 does between passes
   double gram = 0;  // the Gram matrix, as far as it is not hidden behind that read, and its Cholesky factor
-  std::function<double(std::int64_t d)> sketch = [](std::int64_t) {
-    return 0.0;
-  };  // the same
+  std::function<double(std::int64_t d)> sketch = [](std::int64_t) { return 0.0; };  // the same
 };
 
 /// Passes over A that refinement takes from the sketch's solution to the tolerance: CG with condition about
@@ -36,9 +34,7 @@ struct Route {
   double sketch_passes = 0;                     // over A, expected, after the first read
 
   double passes() const { return 1 + (compression == Compression::kGram ? kGramPasses : sketch_passes); }
-  double seconds() const {
-    return read_seconds + (compression == Compression::kGram ? gram_seconds : sketch_seconds);
-  }
+  double seconds() const { return read_seconds + (compression == Compression::kGram ? gram_seconds : sketch_seconds); }
 };
 
 /// What a caller has settled already.

@@ -377,7 +377,8 @@ void CudaBackend::make_up(const MadeUpProblem& problem, std::vector<double>& b_s
 }
 
 double CudaBackend::read_floor(int repeats) {
-  require(rows_.are_kept(), ErrorKind::kUsage, "only kept rows can be read again, and A does not fit into device memory");
+  require(rows_.are_kept(), ErrorKind::kUsage,
+          "only kept rows can be read again, and A does not fit into device memory");
   return read_floor_of(rows_.kept().a, repeats, stream_);
 }
 

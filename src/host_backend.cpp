@@ -203,8 +203,7 @@ class HostBackend final : public Backend {
 
   /// In the chunks of the first pass: the order of summation is that of rows that are not kept.
   void normal_add_kept() override {
-    for_each_chunk(job_.rows, job_.plan.chunk_rows,
-                   [&](RowRange rows) { add_to_normal(kept(rows)); });
+    for_each_chunk(job_.rows, job_.plan.chunk_rows, [&](RowRange rows) { add_to_normal(kept(rows)); });
   }
 
   NormalSums normal_end() override {
@@ -290,9 +289,7 @@ class HostBackend final : public Backend {
   double scale() const { return 1 / std::sqrt(double(job_.spec.zeta)); }
 
   static bool is_plain(const SketchJob& job) { return job.encoding == plain_encoding(job.shape.a_type); }
-  static std::int64_t encoded_row_bytes(const SketchJob& job) {
-    return job.shape.n * stored_size(job.encoding.type);
-  }
+  static std::int64_t encoded_row_bytes(const SketchJob& job) { return job.shape.n * stored_size(job.encoding.type); }
 
   /// For the rows that are kept, and for chunks on their way.
   void make_room(const SketchJob& job) {

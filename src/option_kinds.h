@@ -1,5 +1,5 @@
 // The kinds of command-line options that CLI11 has not: choices by word, lists of them, checked numbers and sizes.
-// Included by options.cpp and options_bench.cpp alone.
+// Included by options*.cpp alone.
 #pragma once
 
 #include <cstdint>

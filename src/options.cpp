@@ -12,9 +12,9 @@ DatasetName parse_dataset_name(const std::string& text) {
   return {text, ""};
 }
 
-void add_input_options(CLI::App& app, InputOptions& options, bool required) {
+void add_input_options(CLI::App& app, InputOptions& options) {
   app.add_option("FILE", options.files, "HDF5 file with A, or several row shards in order; FILE:/name picks a dataset")
-      ->required(required)
+      ->required()
       ->type_name("FILE[:/A]");
   app.add_option("--a", options.a, "dataset of A, (m, n), float16, float32 or float64, either byte order")
       ->capture_default_str()
@@ -130,13 +130,14 @@ void add_method_options(CLI::App& app, MethodOptions& options) {
 }
 
 void add_solve_options(CLI::App& app, SolveOptions& options) {
-  add_input_options(app, options.input, false);
+  add_source_options(app, options.input, options.synthetic);
   app.add_option(
          "--from-sketch", options.from_sketch,
          "sketch file of all rows, by tallsketch sketch: refine begins with it; without FILE, x is of the sketch "
          "alone, by --method sketch-solve")
       ->type_name("S.h5");
-  app.add_option("-o,--output", options.output, "result file; default: <stem of the first FILE>.x.h5, beside it")
+  app.add_option("-o,--output", options.output,
+                 "result file; default: <stem of the first FILE>.x.h5, beside it; with --kind synthetic.x.h5")
       ->type_name("X.h5");
   app.add_option("--report", options.report, "JSON report; - for standard output (progress then on standard error)")
       ->type_name("R.json");
@@ -144,9 +145,9 @@ void add_solve_options(CLI::App& app, SolveOptions& options) {
   add_sketch_options(app, options.sketch);
   add_backend_options(app, options.run);
   add_run_options(app, options.run);
-  app.parse_complete_callback([&app, &options] {
-    if (!options.input.files.empty()) return;
-    if (options.from_sketch.empty()) throw CLI::RequiredError("FILE");
+  app.callback([&app, &options] {
+    if (!options.input.files.empty() || !options.synthetic.kind.empty()) return;
+    if (options.from_sketch.empty()) throw CLI::RequiredError("FILE (or --kind, --rows and --cols, or --from-sketch)");
     const bool refines = app.count("--method") > 0 && options.method.method == SolveMethod::kRefine;
     if (refines) {
       throw CLI::ValidationError("--method", "refine makes passes over A: give its FILE, too, or leave --method out");
@@ -156,7 +157,7 @@ void add_solve_options(CLI::App& app, SolveOptions& options) {
 }
 
 void add_sketch_file_options(CLI::App& app, SketchFileOptions& options) {
-  add_input_options(app, options.input);
+  add_source_options(app, options.input, options.synthetic);
   app.add_option("-o,--output", options.output, "sketch file; default: <stem of the first FILE>.sketch.h5, beside it")
       ->type_name("S.h5");
   app.add_option(
@@ -184,41 +185,8 @@ void add_sketch_file_options(CLI::App& app, SketchFileOptions& options) {
   add_run_options(app, options.run);
 }
 
-void add_generate_options(CLI::App& app, GenerateOptions& options) {
-  app.add_option("OUT", options.output, "HDF5 file to write: /A (m, n), /b (m), /x_true (n)")->required();
-  const auto sizes = [&](const char* name, std::int64_t& target, const char* help) {
-    return app.add_option(name, target, help)->transform(size_value())->capture_default_str();
-  };
-  sizes("--rows", options.rows, "m")->required()->type_name("M");
-  sizes("--cols", options.cols, "n")->required()->type_name("N");
-  add_choice(app, "--kind", options.kind,
-             Words<std::string>{{"gaussian", "gaussian"},
-                                {"coherent", "coherent"},
-                                {"coordinate", "coordinate"},
-                                {"lowrank", "lowrank"},
-                                {"illcond", "illcond"}},
-             "gaussian N(0,1) entries; coherent: identity head, tail of scale 1e-3, rows permuted; "
-             "coordinate: identity over zeros; lowrank: --rank plus 1e-5 noise; illcond: --cond");
-  app.add_option("--cond", options.cond, "condition number of kind illcond")
-      ->capture_default_str()
-      ->check(CLI::Range(1.0, 1e15))
-      ->check(check_finite);
-  sizes("--rank", options.rank, "rank of kind lowrank")->check(CLI::PositiveNumber);
-  app.add_option("--noise", options.noise, "standard deviation of b - A x_true, per entry")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 1e30))
-      ->check(check_finite);
-  app.add_option("--seed", options.seed, "seed of the data, 64 bits")->capture_default_str()->check(check_seed);
-  add_choice(app, "--dtype", options.dtype, Words<std::string>{{"f4", "f4"}, {"f8", "f8"}, {"f2", "f2"}},
-             "type of A; b is f8 with f8, else f4");
-  app.add_option("--shards", options.shards, "number of files, of about equal rows: OUT.000.h5, OUT.001.h5, ...")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000));
-  add_run_options(app, options.run);
-}
-
 void add_inspect_options(CLI::App& app, InspectOptions& options) {
-  add_input_options(app, options.input);
+  add_source_options(app, options.input, options.synthetic);
   add_method_options(app, options.method);
   add_sketch_options(app, options.sketch);
   app.add_option("--ranks", options.ranks, "ranks to plan for; 0: as many as run now")

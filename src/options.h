@@ -33,6 +33,18 @@ struct InputOptions {
   bool may_be_wide = false;  // m < n is no error: these are some rows of a larger matrix
 };
 
+/// A problem that is made, not stored: all of `generate`, instead of files in `solve`.
+struct SyntheticOptions {
+  std::string kind;  // empty: none
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::int64_t rank = 64;  // of kind lowrank
+  ElementType dtype = ElementType::kFloat32;
+  double cond = 1e4;
+  double noise = 0.1;
+  std::uint64_t seed = 0;
+};
+
 struct SketchOptions {
   SketchFamily family = SketchFamily::kSparseStack;
   SketchHash hash = SketchHash::kPermuted;
@@ -81,9 +93,10 @@ struct MethodOptions {
 
 struct SolveOptions {
   InputOptions input;
+  SyntheticOptions synthetic;  // instead of files
   SketchOptions sketch;
   RunOptions run;
-  std::string output;  // empty: <stem of the first FILE>.x.h5
+  std::string output;  // empty: <stem of the first FILE>.x.h5, or synthetic.x.h5
   std::string report;  // empty: none; "-": standard output
   MethodOptions method;
   std::string from_sketch;  // file of a sketch that is made already; files may then be empty
@@ -92,6 +105,7 @@ struct SolveOptions {
 
 struct SketchFileOptions {
   InputOptions input;
+  SyntheticOptions synthetic;   // instead of files
   std::string merge;            // file that the sketch files `input.files` are added into; empty: sketch those files
   std::int64_t first_row = 0;   // of the files, in the matrix they are rows of
   bool has_first_row = false;   // whether that was said
@@ -105,20 +119,14 @@ struct SketchFileOptions {
 
 struct GenerateOptions {
   std::string output;
-  std::int64_t rows = 0;
-  std::int64_t cols = 0;
-  std::int64_t rank = 64;  // of kind lowrank
-  std::string kind = "gaussian";
-  std::string dtype = "f4";
-  double cond = 1e4;
-  double noise = 0.1;
-  std::uint64_t seed = 0;
+  SyntheticOptions problem;
   std::int64_t shards = 1;
   RunOptions run;
 };
 
 struct InspectOptions {
   InputOptions input;
+  SyntheticOptions synthetic;  // instead of files
   MethodOptions method;
   SketchOptions sketch;
   RunOptions run;
@@ -196,8 +204,9 @@ struct StudyGeometryOptions {
   RunOptions run;
 };
 
-/// required  whether FILE is
-void add_input_options(CLI::App& app, InputOptions& options, bool required = true);
+void add_input_options(CLI::App& app, InputOptions& options);
+/// FILEs, or --kind with what belongs to it; one of them is required.
+void add_source_options(CLI::App& app, InputOptions& input, SyntheticOptions& synthetic);
 void add_method_options(CLI::App& app, MethodOptions& options);
 void add_sketch_options(CLI::App& app, SketchOptions& options);
 /// Launch, waiting and talking: every subcommand has these.

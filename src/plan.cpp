@@ -103,13 +103,14 @@ bool shrink_to_fit(const SketchSpec& spec, const PlanLimits& limits, Plan& plan)
 [[noreturn]] void throw_too_large(const Plan& plan, const PlanLimits& limits, std::int64_t rows, std::int64_t cols) {
   const bool device = limits.memory_bytes <= 0 || plan.total_bytes() <= limits.memory_bytes;
   if (device) {
-    throw Error(ErrorKind::kMemory,
-                fmt::format("this needs {} of page-locked host memory on a rank (chunks of {} rows{}), but {} may be used; "
-                            "use {}fewer --chunk-rows",
-                            bytes_text(plan.host_bytes), plan.chunk_rows,
-                            plan.residency == Residency::kHost ? " and all rows of A" : "",
-                            bytes_text(limits.host_memory_bytes),
-                            plan.residency == Residency::kHost ? "--residency file, more nodes or " : ""));
+    throw Error(
+        ErrorKind::kMemory,
+        fmt::format("this needs {} of page-locked host memory on a rank (chunks of {} rows{}), but {} may be used; "
+                    "use {}fewer --chunk-rows",
+                    bytes_text(plan.host_bytes), plan.chunk_rows,
+                    plan.residency == Residency::kHost ? " and all rows of A" : "",
+                    bytes_text(limits.host_memory_bytes),
+                    plan.residency == Residency::kHost ? "--residency file, more nodes or " : ""));
   }
   throw Error(
       ErrorKind::kMemory,
@@ -151,10 +152,11 @@ std::string describe(const Plan& plan) {
                             : plan.residency == Residency::kDevice ? "kept on the device"
                             : plan.host_bytes > 0                  ? "kept in page-locked host memory"
                                                                    : "kept in memory";
-  std::string text = fmt::format("{} MPI rank{}{}, up to {} rows each, chunks of {} rows, A {}, {} pass{}", ranks,
-                                 plural(ranks), busy == ranks ? std::string() : fmt::format(" ({} with rows)", busy),
-                                 plan.rank_rows.front().size(), plan.chunk_rows, place,
-                                 plan.passes > 1 ? fmt::format("about {}", plan.passes) : "1", plan.passes > 1 ? "es" : "");
+  std::string text =
+      fmt::format("{} MPI rank{}{}, up to {} rows each, chunks of {} rows, A {}, {} pass{}", ranks, plural(ranks),
+                  busy == ranks ? std::string() : fmt::format(" ({} with rows)", busy), plan.rank_rows.front().size(),
+                  plan.chunk_rows, place, plan.passes > 1 ? fmt::format("about {}", plan.passes) : "1",
+                  plan.passes > 1 ? "es" : "");
   text += fmt::format("; a rank needs {}", bytes_text(plan.total_bytes()));
   if (plan.host_bytes > 0) text += fmt::format(", and {} of host memory", bytes_text(plan.host_bytes));
   if (plan.seconds > 0) text += fmt::format("; predicted: {:.2g} s", plan.seconds);

@@ -41,8 +41,7 @@ Residency likely_residency(const PlanLimits& limits, const ProblemShape& shape, 
   if (limits.kept_row_bytes > 0 && has_room(rows * limits.kept_row_bytes + least, limits.memory_bytes)) {
     return limits.kept_residency;
   }
-  const bool pinned =
-      limits.pinned_row_bytes > 0 && has_room(rows * limits.pinned_row_bytes, limits.host_memory_bytes);
+  const bool pinned = limits.pinned_row_bytes > 0 && has_room(rows * limits.pinned_row_bytes, limits.host_memory_bytes);
   return pinned ? Residency::kHost : Residency::kFile;
 }
 

@@ -23,9 +23,13 @@ enum class Order : std::int64_t { kStop = 0, kPass = 1, kPassWithB = 2 };
 /// The passes of all ranks. Rank 0 calls `ask`, the others `serve`; both do the same collective calls.
 class Passes {
  public:
-  Passes(const SketchJob& job, bool kept, RowSource& source, Backend& backend, const SolveContext& context,
-         Report& report)
-      : job_(job), kept_(kept), source_(source), backend_(backend), context_(context), report_(report) {}
+  Passes(const SketchJob& job, double tolerance, bool kept, RowSource& source, Backend& backend,
+         const SolveContext& context, Report& report)
+      : job_(job), kept_(kept), source_(source), backend_(backend), context_(context), report_(report) {
+    const double ratio = static_cast<double>(job.spec.d) / static_cast<double>(job.shape.n);
+    count_.number = 0;
+    count_.expected = job.compression == Compression::kGram ? kGramPasses : expected_passes(tolerance, ratio);
+  }
 
   NormalSums ask(const std::vector<double>& x, bool with_b) {
     send(with_b ? Order::kPassWithB : Order::kPass);
@@ -55,6 +59,7 @@ class Passes {
   NormalSums pass(const std::vector<double>& x, bool with_b) {
     const Communicator& comm = context_.comm;
     context_.watchdog.enter("refine", pass_seconds(job_));
+    count_.number += 1;
     NormalSums sums;
     context_.timer.time(Phase::kRefine, [&] {
       comm.together([&] {
@@ -72,13 +77,22 @@ class Passes {
     report_.solver.passes += 1;
     if (!kept_) report_.bytes_read += job_.shape.m * job_.shape.a_row_bytes();
     context_.progress.detail(fmt::format("refine: pass {} over A", report_.solver.passes));
+    tell(job_.rows.size());
     return sums;
+  }
+
+  /// How many of this rank's rows the pass has behind it.
+  void tell(std::int64_t rows) {
+    const auto all = static_cast<double>(job_.rows.size());
+    context_.progress.fraction("refine", all > 0 ? static_cast<double>(rows) / all : 1,
+                               static_cast<double>(rows * job_.shape.a_row_bytes()), count_);
   }
 
   void add_from_source() {
     read_chunks(job_.rows, job_.plan.chunk_rows, source_, backend_, context_.timer, [&](const ChunkBuffer& chunk) {
       backend_.normal_add(chunk);
       context_.watchdog.touch();
+      tell(rows.end - job_.rows.begin);
     });
   }
 
@@ -88,6 +102,7 @@ class Passes {
   Backend& backend_;
   const SolveContext& context_;
   Report& report_;
+  PassCount count_;
 };
 
 }  // namespace
@@ -96,7 +111,7 @@ RefineResult refine_on_all_ranks(const SketchJob& job, const RefineStart& start,
                                  bool kept, RowSource& source, Backend& backend, const SolveContext& context,
                                  Report& report) {
   const Communicator& comm = context.comm;
-  Passes passes(job, kept, source, backend, context, report);
+  Passes passes(job, options.tolerance, kept, source, backend, context, report);
   RefineResult result;
   std::exception_ptr failure;  // rank 0's own; what a pass throws, all ranks throw
   if (comm.is_root()) {

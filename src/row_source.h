@@ -17,7 +17,7 @@ struct SourceInfo {
   std::vector<std::string> files;
   std::string a_name, b_name;
   std::string dtype;   // of A, as stored: "float32", "float64 big-endian", ...
-  std::string layout;  // "contiguous", "chunked (2048 x 121), deflate, shuffle", "synthetic"
+  std::string layout;  // "contiguous", "chunked (2048 x 121), deflate, shuffle", "made as it is read"
   std::string io_mode;
   std::vector<std::string> warnings;
 };

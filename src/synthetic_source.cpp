@@ -7,9 +7,11 @@
 #include <numeric>
 
 #include <fmt/format.h>
+#include <omp.h>
 
 #include "kernels/half.h"
 #include "kernels/philox.h"
+#include "kernels/uniform_rows_host.h"
 #include "src/error.h"
 #include "src/normals.h"
 #include "src/text.h"
@@ -23,12 +25,11 @@ constexpr double kLowRankNoise = 1e-5;  // paper B, Gram task
 
 }  // namespace
 
-SyntheticSource::SyntheticSource(const SyntheticProblem& problem) : problem_(problem) {
-  const std::map<std::string, Kind> kinds = {{"gaussian", Kind::kGaussian},
-                                             {"coherent", Kind::kCoherent},
-                                             {"coordinate", Kind::kCoordinate},
-                                             {"lowrank", Kind::kLowRank},
-                                             {"illcond", Kind::kIllConditioned}};
+SyntheticSource::SyntheticSource(const SyntheticProblem& problem, int threads)
+    : problem_(problem), threads_(threads > 0 ? threads : omp_get_max_threads()) {
+  const std::map<std::string, Kind> kinds = {{"gaussian", Kind::kGaussian},      {"coherent", Kind::kCoherent},
+                                             {"coordinate", Kind::kCoordinate},  {"lowrank", Kind::kLowRank},
+                                             {"illcond", Kind::kIllConditioned}, {"uniform", Kind::kUniform}};
   const std::int64_t m = problem.m, n = problem.n;
   require(kinds.contains(problem.kind), ErrorKind::kUsage, fmt::format("--kind {} is not known", problem.kind));
   kind_ = kinds.at(problem.kind);
@@ -41,11 +42,14 @@ SyntheticSource::SyntheticSource(const SyntheticProblem& problem) : problem_(pro
   require(kind_ != Kind::kLowRank || (problem.rank >= 1 && problem.rank <= n), ErrorKind::kUsage,
           fmt::format("--rank {}: kind lowrank needs a rank from 1 to n = {}", problem.rank, n));
   shape_ = {m, n, 1, problem.type};
-  info_ = {{"synthetic"}, problem.kind, "b", "synthetic", "synthetic", "computed", {}};
+  info_ = {{}, "synthetic " + problem.kind, "synthetic", to_word(problem.type), "made as it is read", "computed", {}};
 
   x_true_.resize(static_cast<std::size_t>(n));
   normals(problem.seed, 0, DrawPurpose::kVectors, n, x_true_.data());
   for (double& x : x_true_) x /= std::sqrt(static_cast<double>(n));
+  if (kind_ == Kind::kUniform) {  // 12 + 24 bits: products are exact
+    for (double& x : x_true_) x = static_cast<float>(x);
+  }
 
   if (kind_ == Kind::kLowRank) {
     basis_.resize(static_cast<std::size_t>(problem.rank * n));
@@ -97,6 +101,7 @@ void SyntheticSource::fill_row(std::int64_t row, double* out, double* scratch) c
       }
       return;
     }
+    case Kind::kUniform: return;  // read_uniform's
     case Kind::kLowRank: {
       gaussian_row(row, out);
       for (std::int64_t j = 0; j < n; ++j) out[j] *= kLowRankNoise;
@@ -126,9 +131,41 @@ std::string SyntheticSource::identity() const {
                      p.cond, p.rank, p.noise, p.seed);
 }
 
+double SyntheticSource::stored_b(double product, double noise) const {
+  const double b = product + problem_.noise * noise;
+  return problem_.type == ElementType::kFloat64 ? b : static_cast<float>(b);
+}
+
+/// Elements are numbered through the whole matrix, so that short rows waste none. A few rows at a time stay in the cache
+/// until b has been made of them.
+void SyntheticSource::read_uniform(RowRange rows, void* a, double* b) const {
+  constexpr std::int64_t kElements = 16384;  // at a time: 64 KiB of float32
+  const std::int64_t n = problem_.n, group = std::max<std::int64_t>(1, kElements / n);
+  const bool narrow = problem_.type == ElementType::kFloat16, wide = problem_.type == ElementType::kFloat64;
+#pragma omp parallel num_threads(threads_)
+  {
+    std::vector<float> made(static_cast<std::size_t>(narrow || wide ? std::min(group, rows.size()) * n : 0));
+    std::vector<double> noise(static_cast<std::size_t>(group));
+#pragma omp for schedule(static)
+    for (std::int64_t begin = 0; begin < rows.size(); begin += group) {
+      const std::int64_t count = std::min(group, rows.size() - begin), elements = count * n;
+      float* const values = narrow || wide ? made.data() : static_cast<float*>(a) + begin * n;
+      host::uniform_elements(problem_.seed, (rows.begin + begin) * n, elements, values);
+      host::uniform_row_products(values, count, n, x_true_.data(), b + begin);
+      host::nearly_normal_numbers(problem_.seed, rows.begin + begin, count, noise.data());
+      for (std::int64_t i = 0; i < count; ++i) {
+        b[begin + i] = stored_b(b[begin + i], noise[static_cast<std::size_t>(i)]);
+      }
+      if (narrow) host::uniform_halves(values, elements, static_cast<std::uint16_t*>(a) + begin * n);
+      if (wide) std::copy_n(values, elements, static_cast<double*>(a) + begin * n);
+    }
+  }
+}
+
 void SyntheticSource::read(RowRange rows, void* a, double* b) {
+  if (kind_ == Kind::kUniform) return read_uniform(rows, a, b);
   const std::int64_t n = problem_.n;
-#pragma omp parallel
+#pragma omp parallel num_threads(threads_)
   {
     std::vector<double> row(static_cast<std::size_t>(n)),
         scratch(static_cast<std::size_t>(kind_ == Kind::kLowRank ? problem_.rank : 0));
@@ -153,7 +190,7 @@ void SyntheticSource::read(RowRange rows, void* a, double* b) {
       }
       double noise = 0;
       normals(problem_.seed, rows.begin + i, DrawPurpose::kNoise, 1, &noise);
-      b[i] = product + problem_.noise * noise;
+      b[i] = stored_b(product, noise);
     }
   }
 }

@@ -1,5 +1,5 @@
 // SyntheticSource: least-squares problems made row by row from counters, equal at any number of ranks and any chunking.
-// Made by the generate and bench drivers, and by tests.
+// Made by the generate driver, by open_source for `--kind`, and by tests.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace tallsketch {
 
 struct SyntheticProblem {
-  std::string kind = "gaussian";  // gaussian, coherent, coordinate, lowrank, illcond
+  std::string kind = "gaussian";  // gaussian, coherent, coordinate, lowrank, illcond, uniform
   std::int64_t m = 0, n = 0;
   ElementType type = ElementType::kFloat32;
   double cond = 1e4;       // illcond
@@ -26,11 +26,16 @@ struct SyntheticProblem {
 ///   coordinate  [I_n; 0], rows in order
 ///   lowrank     U V / sqrt(rank) + 1e-5 G with Gaussian U (m, rank), V (rank, n)
 ///   illcond     G diag(1 .. 1/cond, logarithmic) H with H orthogonal (two Householder reflections)
-/// x_true = g / sqrt(n);  b = A x_true + noise g, with A as stored (rounded to its type), in FP64.
+///   uniform     multiples of 2^-11 in [-1, 1), exact in every type: made as fast as a GPU is fed (kernels/uniform_rows_host.h)
+/// x_true = g / sqrt(n), of uniform rounded to float32. b = A x_true + noise g, with A as stored (rounded to its type), in
+/// FP64, then rounded as `generate` stores it: to float32 unless A is float64. Of uniform, the noise is a sum of eight
+/// uniform numbers.
 class SyntheticSource final : public RowSource {
  public:
+  /// threads  that read uses; 0: as many as OpenMP would. Another thread than the one that computes may call read: then
+  ///          both have their own.
   /// Errors: kUsage for sizes that make no problem.
-  explicit SyntheticSource(const SyntheticProblem& problem);
+  explicit SyntheticSource(const SyntheticProblem& problem, int threads = 0);
 
   const ProblemShape& shape() const override { return shape_; }
   const SourceInfo& info() const override { return info_; }
@@ -39,13 +44,16 @@ class SyntheticSource final : public RowSource {
   const std::vector<double>& x_true() const { return x_true_; }
 
  private:
-  enum class Kind { kGaussian, kCoherent, kCoordinate, kLowRank, kIllConditioned };
+  enum class Kind { kGaussian, kCoherent, kCoordinate, kLowRank, kIllConditioned, kUniform };
 
   void fill_row(std::int64_t row, double* out, double* scratch) const;
   void gaussian_row(std::int64_t row, double* out) const;
   std::int64_t permuted_row(std::int64_t row) const;
+  void read_uniform(RowRange rows, void* a, double* b) const;
+  double stored_b(double product, double noise) const;
 
   SyntheticProblem problem_;
+  int threads_;
   Kind kind_ = Kind::kGaussian;
   ProblemShape shape_;
   SourceInfo info_;

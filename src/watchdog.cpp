@@ -8,11 +8,16 @@
 
 #include "src/cleanup.h"
 #include "src/error.h"
+#include "src/progress.h"
 
 namespace tallsketch {
 
-Watchdog::Watchdog(double timeout, std::string who)
-    : timeout_(timeout), who_(std::move(who)), allowance_(timeout), deadline_(std::chrono::steady_clock::now()) {
+Watchdog::Watchdog(double timeout, std::string who, Progress* progress)
+    : timeout_(timeout),
+      who_(std::move(who)),
+      progress_(progress),
+      allowance_(timeout),
+      deadline_(std::chrono::steady_clock::now()) {
   if (timeout_ <= 0) return;
   touch();
   thread_ = std::thread([this] { watch(); });
@@ -29,6 +34,7 @@ Watchdog::~Watchdog() {
 }
 
 void Watchdog::enter(const std::string& name, double estimate) {
+  if (progress_ != nullptr) progress_->stage(name);
   {
     const std::lock_guard lock(mutex_);
     stage_ = name;

@@ -1,6 +1,6 @@
 // Watchdog: one thread a rank that ends the process with exit code 8 when a stage outlasts its deadline.
 // A blocking MPI collective cannot time out by itself; without this, one lost rank leaves the others waiting for ever.
-// Made by the drivers; each stage of the solver announces itself.
+// Made by the drivers; each stage of the solver announces itself, by the way to Progress too: what has a deadline is told.
 #pragma once
 
 #include <chrono>
@@ -11,11 +11,14 @@
 
 namespace tallsketch {
 
+class Progress;
+
 class Watchdog {
  public:
-  /// timeout  seconds a stage may take beyond its own estimate; <= 0 switches the watchdog off
-  /// who      "rank 3 on host" for the message
-  Watchdog(double timeout, std::string who);
+  /// timeout   seconds a stage may take beyond its own estimate; <= 0 switches the watchdog off
+  /// who       "rank 3 on host" for the message
+  /// progress  hears of every stage, and outlives the watchdog; may be null
+  Watchdog(double timeout, std::string who, Progress* progress = nullptr);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
@@ -30,6 +33,7 @@ class Watchdog {
 
   double timeout_;
   std::string who_;
+  Progress* progress_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::string stage_ = "start";

@@ -34,14 +34,14 @@ RUN_OPTIONS = ["--chunk-rows", "--timeout", "--ignore-launcher", "--quiet", "--v
 SKETCH_OPTIONS = ["--sketch", "--zeta", "--hash", "--oversample", "--sketch-rows", "--check-rows", "--seed",
                   "--precision", "--rounding", "--scaling", "--reduce"]
 HELP = {
-    "sketch": ["--a", "--b", "--output", "--report", "--merge", "--first-row", "--total-rows", "--backend", "--comm", "--memory",
+    "sketch": ["--a", "--b", "--kind", "--output", "--report", "--merge", "--first-row", "--total-rows", "--backend", "--comm", "--memory",
                *SKETCH_OPTIONS, *RUN_OPTIONS],
-    "solve": ["--a", "--b", "--output", "--report", "--from-sketch", "--method", "--tol", "--max-iters", "--ridge", "--standard-errors",
+    "solve": ["--a", "--b", "--kind", "--rows", "--cols", "--cond", "--rank", "--noise", "--data-seed", "--dtype", "--output", "--report", "--from-sketch", "--method", "--tol", "--max-iters", "--ridge", "--standard-errors",
               "--rank-deficient", "--preconditioner", "--reduced-solver", "--backend", "--comm", "--memory",
               *SKETCH_OPTIONS, *RUN_OPTIONS],
     "generate": ["--rows", "--cols", "--kind", "--cond", "--rank", "--noise", "--seed", "--dtype", "--shards",
                  *RUN_OPTIONS],
-    "inspect": ["--a", "--b", "--ranks", "--method", "--backend", "--memory", *SKETCH_OPTIONS, *RUN_OPTIONS],
+    "inspect": ["--a", "--b", "--kind", "--rows", "--cols", "--data-seed", "--ranks", "--method", "--backend", "--memory", *SKETCH_OPTIONS, *RUN_OPTIONS],
     "study geometry": ["--rows", "--cols", "--coherence", "--head", "--data-seed", "--oversample", "--sketch", "--hash", "--zeta",
                        "--kappa", "--block-nnz", "--block-rows", "--input-blocks", "--precision", "--scaling", "--seed",
                        "--seeds", "--output", "--backend", *RUN_OPTIONS],
@@ -386,7 +386,7 @@ def check_fp64(checks, folder):
 def check_generate(checks, folder):
     """All kinds and types: shapes, equal bytes on any ranks, b = A x_true + noise, what the kind says; h5py reads all."""
     m, n = 1500, 8
-    kinds = ("gaussian", "coherent", "coordinate", "lowrank", "illcond")
+    kinds = ("gaussian", "coherent", "coordinate", "lowrank", "illcond", "uniform")
     jobs = [(kind, dtype, shards, ranks) for kind in kinds for dtype in ("f8", "f4", "f2") for shards in (1,)
             for ranks in ((1, 2, 3) if dtype == "f4" else (1,))]
     jobs += [("gaussian", "f8", 3, ranks) for ranks in (1, 2, 3)]

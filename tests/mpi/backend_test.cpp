@@ -38,7 +38,8 @@ std::vector<double> sketch_by_backend(RowSource& source, const SketchSpec& spec,
   const Residency kept = on_gpus() ? Residency::kDevice : Residency::kHost;
   plan.residency = resident ? kept : Residency::kFile;
   const RowRange mine = plan.rank_rows[static_cast<std::size_t>(comm.rank())];
-  backend.begin({.spec = spec, .shape = source.shape(), .plan = plan, .rows = mine, .scaling = scaling, .reduce = reduce});
+  backend.begin(
+      {.spec = spec, .shape = source.shape(), .plan = plan, .rows = mine, .scaling = scaling, .reduce = reduce});
   for_each_chunk(mine, plan.chunk_rows, [&](RowRange rows) {
     ChunkBuffer& chunk = backend.next_buffer(rows);
     source.read(rows, chunk.a, chunk.b);

@@ -141,3 +141,45 @@ TEST_CASE("zeta is bounded on both sides") {
     CHECK((parse(options, {"f.h5", "--zeta", text}) == "") == accepted);
   }
 }
+
+TEST_CASE("A solve takes files or a problem that is made, one of them, and what belongs to it") {
+  SolveOptions made;
+  REQUIRE(parse(made, {"--kind", "uniform", "--rows", "2k", "--cols", "7", "--data-seed", "5", "--dtype", "f2",
+                       "--cond", "1e3", "--rank", "3", "--noise", "0", "--seed", "9"}) == "");
+  CHECK(made.input.files.empty());
+  CHECK(made.synthetic.kind == "uniform");
+  CHECK(made.synthetic.rows == 2000);
+  CHECK(made.synthetic.cols == 7);
+  CHECK(made.synthetic.seed == 5);
+  CHECK(made.sketch.seed == 9);
+  CHECK(made.synthetic.dtype == ElementType::kFloat16);
+  CHECK(made.synthetic.cond == 1e3);
+  CHECK(made.synthetic.rank == 3);
+  CHECK(made.synthetic.noise == 0);
+  const auto refused = [](std::vector<std::string> arguments) {
+    SolveOptions options;
+    return parse(options, std::move(arguments));
+  };
+  CHECK(refused({}).find("FILE") != std::string::npos);
+  CHECK(refused({"f.h5", "--kind", "uniform", "--rows", "9", "--cols", "2"}).find("excludes") != std::string::npos);
+  CHECK(refused({"--kind", "uniform", "--rows", "9", "--cols", "2", "--b", "/c"}).find("excludes") !=
+        std::string::npos);
+  CHECK(refused({"--kind", "uniform", "--rows", "9"}).find("--cols") != std::string::npos);
+  CHECK(refused({"--kind", "uniform", "--cols", "9"}).find("--rows") != std::string::npos);
+  CHECK(refused({"f.h5", "--rows", "9"}).find("--kind") != std::string::npos);
+  CHECK(refused({"f.h5", "--noise", "0"}).find("--kind") != std::string::npos);
+  CHECK(refused({"--kind", "cauchy", "--rows", "9", "--cols", "2"}).find("cauchy") != std::string::npos);
+  CHECK(refused({"--kind", "illcond", "--cond", "0.5", "--rows", "9", "--cols", "2"}) != "");
+}
+
+TEST_CASE("generate makes a gaussian problem unless another kind is asked for") {
+  GenerateOptions plain, other;
+  REQUIRE(parse(add_generate_options, plain, {"o.h5", "--rows", "9", "--cols", "2"}) == "");
+  CHECK(plain.problem.kind == "gaussian");
+  CHECK(plain.problem.dtype == ElementType::kFloat32);
+  REQUIRE(parse(add_generate_options, other,
+                {"o.h5", "--rows", "9", "--cols", "2", "--kind", "uniform", "--seed", "3"}) == "");
+  CHECK(other.problem.kind == "uniform");
+  CHECK(other.problem.seed == 3);
+  CHECK(parse(add_generate_options, other, {"o.h5", "--rows", "9"}) != "");
+}

@@ -250,10 +250,82 @@ TEST_CASE("Where the backend can keep rows they stay exactly when the slab fits 
   limits.memory_bytes = resident.total_bytes();
   CHECK(make_plan(shape, spec, 2, limits).residency == Residency::kDevice);
   limits.memory_bytes -= 1;
+  const Plan tighter = make_plan(shape, spec, 2, limits);  // smaller chunks, before rows are read again for every pass
+  CHECK(tighter.residency == Residency::kDevice);
+  CHECK(tighter.chunk_rows < resident.chunk_rows);
+  CHECK(tighter.chunk_rows % spec.batch_rows == 0);
+  limits.chunk_rows = resident.chunk_rows;  // unless somebody asked for their size
+  CHECK(make_plan(shape, spec, 2, limits).residency == Residency::kFile);
+  limits.chunk_rows = 0;
+  limits.memory_bytes = resident.slab_bytes;
   const Plan streamed = make_plan(shape, spec, 2, limits);
   CHECK(streamed.residency == Residency::kFile);
   CHECK(streamed.slab_bytes == 0);
   CHECK(streamed.total_bytes() <= limits.memory_bytes);
+}
+
+TEST_CASE("Rows that do not fit on the device stay in page-locked host memory, or in the file, as there is room") {
+  const ProblemShape shape{1'000'000, 100, 1, ElementType::kFloat32};
+  const SketchSpec spec = make_sketch_spec(shape, {});
+  PlanLimits limits;
+  limits.chunk_rows = 2048;
+  limits.kept_row_bytes = 104 * 4;
+  limits.chunk_row_bytes = 2 * 104 * 4;
+  limits.pinned_row_bytes = shape.row_bytes();
+  limits.pinned_chunk_row_bytes = 4 * shape.row_bytes();
+  const Plan device = make_plan(shape, spec, 2, limits);
+  CHECK(device.residency == Residency::kDevice);
+  CHECK(device.host_bytes == 2048 * limits.pinned_chunk_row_bytes);
+  limits.memory_bytes = device.total_bytes() - 1;
+  const Plan host = make_plan(shape, spec, 2, limits);
+  CHECK(host.residency == Residency::kHost);
+  CHECK(host.slab_bytes == 0);
+  CHECK(host.chunk_bytes == 2048 * limits.chunk_row_bytes);
+  CHECK(host.host_bytes == 2048 * limits.pinned_chunk_row_bytes + host.rank_rows.front().size() * shape.row_bytes());
+  CHECK_THAT(describe(host), ContainsSubstring("page-locked host memory") && ContainsSubstring("of host memory"));
+  limits.host_memory_bytes = host.host_bytes;
+  CHECK(make_plan(shape, spec, 2, limits).residency == Residency::kHost);
+  limits.host_memory_bytes -= 1;
+  const Plan file = make_plan(shape, spec, 2, limits);
+  CHECK(file.residency == Residency::kFile);
+  CHECK(file.host_bytes == 2048 * limits.pinned_chunk_row_bytes);
+  limits.host_memory_bytes = file.host_bytes - 1;  // not even chunks
+  const auto [code, message] = error_of([&] { make_plan(shape, spec, 2, limits); });
+  CHECK(code == 7);
+  CHECK_THAT(message, ContainsSubstring("page-locked host memory") && ContainsSubstring("--chunk-rows"));
+}
+
+TEST_CASE("A residency that was asked for is taken, or refused with what is missing") {
+  const ProblemShape shape{1'000'000, 100, 1, ElementType::kFloat32};
+  const SketchSpec spec = make_sketch_spec(shape, {});
+  PlanLimits limits;
+  limits.kept_row_bytes = limits.pinned_row_bytes = shape.row_bytes();
+  limits.chunk_row_bytes = limits.pinned_chunk_row_bytes = 2 * shape.row_bytes();
+  for (const auto& [asked, residency] : {std::pair{ResidencyChoice::kAuto, Residency::kDevice},
+                                         {ResidencyChoice::kDevice, Residency::kDevice},
+                                         {ResidencyChoice::kHost, Residency::kHost},
+                                         {ResidencyChoice::kFile, Residency::kFile}}) {
+    limits.asked = asked;
+    CHECK(make_plan(shape, spec, 1, limits).residency == residency);
+  }
+  limits.asked = ResidencyChoice::kDevice;
+  limits.memory_bytes = 300 << 20;
+  const auto [memory, too_large] = error_of([&] { make_plan(shape, spec, 1, limits); });
+  CHECK(memory == 7);
+  CHECK_THAT(too_large, ContainsSubstring("--residency file") && ContainsSubstring("rows of A"));
+  limits.kept_residency = Residency::kHost;  // the host backend
+  const auto [usage, no_device] = error_of([&] { make_plan(shape, spec, 1, limits); });
+  CHECK(usage == 2);
+  CHECK_THAT(no_device, ContainsSubstring("--residency device") && ContainsSubstring("--residency host"));
+}
+
+TEST_CASE("What was predicted is told: passes, and seconds where somebody knows them") {
+  const ProblemShape shape{6000, 7, 1, ElementType::kFloat32};
+  Plan plan = make_plan(shape, make_sketch_spec(shape, {}), 1, {});
+  CHECK_THAT(describe(plan), !ContainsSubstring("predicted"));
+  plan.passes = 12;
+  plan.seconds = 3.5;
+  CHECK_THAT(describe(plan), ContainsSubstring("about 12 passes") && ContainsSubstring("predicted: 3.5 s"));
 }
 
 TEST_CASE("Bytes are told in three digits and binary units") {
@@ -288,6 +360,7 @@ TEST_CASE("Rows kept in host memory are planned like those on a device, with the
   CHECK(kept.slab_bytes == kept.rank_rows.front().size() * shape.row_bytes());
   CHECK(kept.chunk_bytes == 0);
   CHECK_THAT(describe(kept), ContainsSubstring("A kept in memory"));
+  CHECK(kept.host_bytes == 0);  // the backend's own memory
   limits.memory_bytes = kept.total_bytes();
   CHECK(make_plan(shape, spec, 3, limits).residency == Residency::kHost);
   limits.memory_bytes -= 1;

@@ -1,14 +1,17 @@
-// Synthetic problems: equal in any chunking, b = A x_true + noise as stored, and each kind what its formula says.
+// Synthetic problems: equal in any chunking and by any threads, b = A x_true + noise as stored, and each kind what its formula says.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <lapacke.h>
 
 #include "kernels/half.h"
+#include "kernels/philox.h"
+#include "kernels/uniform_rows_host.h"
 #include "src/error.h"
 #include "src/synthetic_source.h"
 #include "tests/support/catch.h"
@@ -61,7 +64,7 @@ std::vector<double> singular_values(std::vector<double> a, std::int64_t m, std::
   return values;
 }
 
-const std::vector<std::string> kKinds = {"gaussian", "coherent", "coordinate", "lowrank", "illcond"};
+const std::vector<std::string> kKinds = {"gaussian", "coherent", "coordinate", "lowrank", "illcond", "uniform"};
 
 int error_code(const SyntheticProblem& p) {
   try {
@@ -133,10 +136,11 @@ TEST_CASE("b is A as stored times x_true, plus noise of the asked deviation") {
       CHECK(exact.a == rough.a);
       double square = 0, mean = 0;
       bool same = true;
+      const double rounding = type == ElementType::kFloat64 ? 1e-15 * 6 : 6e-8;  // b is float32 beside narrow A
       for (std::size_t i = 0; i < exact.b.size(); ++i) {
         double product = 0;
         for (std::size_t j = 0; j < 6; ++j) product += exact.a[6 * i + j] * quiet.x_true()[j];
-        same = same && std::fabs(exact.b[i] - product) <= 1e-15 * 6 * (1 + std::fabs(product));
+        same = same && std::fabs(exact.b[i] - product) <= rounding * (1 + std::fabs(product));
         mean += (rough.b[i] - exact.b[i]) / 3000;
         square += std::pow(rough.b[i] - exact.b[i], 2) / 3000;
       }
@@ -236,6 +240,106 @@ TEST_CASE("Ill-conditioned problems have the asked condition number, and mixed c
   CHECK(singular_values(read_rows(source, {0, 10}).a, 10, 1)[0] > 0);
 }
 
+TEST_CASE("Uniform elements are those that random_words defines, in any piece of the sequence") {
+  const auto defined = [](std::int64_t e) {
+    const RandomWords words =
+        random_words(kSeed, e / 128, DrawPurpose::kMatrixEntries, static_cast<std::uint32_t>(e % 16));
+    const std::int64_t q = e % 128 / 16;
+    const std::uint32_t half = q % 2 == 0 ? words.word[q / 2] & 0xffffU : words.word[q / 2] >> 16;
+    const auto number = static_cast<std::int16_t>(half);
+    return std::floor(number / 16.0) / 2048;
+  };
+  for (const std::int64_t first :
+       {std::int64_t{0}, std::int64_t{1}, std::int64_t{127}, std::int64_t{128}, (std::int64_t{1} << 39) + 77}) {
+    for (const std::int64_t count : {0, 1, 50, 127, 128, 129, 400}) {
+      CAPTURE(first, count);
+      std::vector<float> out(static_cast<std::size_t>(count) + 1, 7);
+      host::uniform_elements(kSeed, first, count, out.data());
+      bool same = true;
+      for (std::int64_t k = 0; k < count; ++k) {
+        same = same && double{out[static_cast<std::size_t>(k)]} == defined(first + k);
+      }
+      CHECK(same);
+      CHECK(out.back() == 7);  // nothing behind them
+    }
+  }
+}
+
+TEST_CASE("Uniform rows are the sequence cut into rows, equal in every type, with nearly normal noise in b") {
+  for (const std::int64_t n : {1, 7, 31, 32, 33, 129}) {
+    CAPTURE(n);
+    SyntheticProblem p = problem("uniform", 300, n);
+    p.noise = 0.5;
+    SyntheticSource wide(p);
+    const Rows rows = read_rows(wide, {0, 300});
+    for (const ElementType type : {ElementType::kFloat32, ElementType::kFloat16}) {
+      p.type = type;
+      SyntheticSource narrow(p);
+      CHECK(read_rows(narrow, {0, 300}).a == rows.a);
+    }
+    std::vector<float> sequence(static_cast<std::size_t>(300 * n));
+    host::uniform_elements(kSeed, 0, 300 * n, sequence.data());
+    CHECK(rows.a == std::vector<double>(sequence.begin(), sequence.end()));
+    bool close = true;
+    for (std::int64_t i = 0; i < 300; ++i) {
+      const RandomWords words = random_words(kSeed, i, DrawPurpose::kNoise, 0);
+      double b = 0;
+      for (const std::uint32_t word : words.word) {
+        b += (static_cast<std::int16_t>(word & 0xffffU) + 0.5) + (static_cast<std::int16_t>(word >> 16) + 0.5);
+      }
+      b *= 0.5 * std::sqrt(1.5) / 65536;
+      for (std::int64_t j = 0; j < n; ++j) {
+        b += rows.a[static_cast<std::size_t>(i * n + j)] * wide.x_true()[static_cast<std::size_t>(j)];
+      }
+      close = close && std::fabs(rows.b[static_cast<std::size_t>(i)] - b) < 1e-13;
+    }
+    CHECK(close);
+  }
+}
+
+TEST_CASE("Uniform entries fill [-1, 1) with mean 0 and variance 1/3, and columns are uncorrelated") {
+  INFO("seed " << kSeed);
+  constexpr std::int64_t m = 40000, n = 5;
+  SyntheticSource source(problem("uniform", m, n));
+  const Rows rows = read_rows(source, {0, m});
+  const double count = static_cast<double>(m * n);
+  double first = 0, second = 0;
+  for (const double v : rows.a) {
+    first += v / count;
+    second += v * v / count;
+  }
+  CHECK(*std::min_element(rows.a.begin(), rows.a.end()) == -1);  // 200 000 draws of 4096 values
+  CHECK(*std::max_element(rows.a.begin(), rows.a.end()) == 1 - 1.0 / 2048);
+  CHECK(std::set<double>(rows.a.begin(), rows.a.end()).size() == 4096);
+  CHECK(std::fabs(first + 1.0 / 4096) < 5 / std::sqrt(3 * count));
+  CHECK(std::fabs(second - 1.0 / 3) < 5 * std::sqrt(4.0 / 45 / count));  // Var(u^2) = 1/5 - 1/9
+  for (std::size_t p = 0; p < n; ++p) {
+    for (std::size_t q = 0; q < p; ++q) {
+      double product = 0;
+      for (std::size_t i = 0; i < m; ++i) product += rows.a[i * n + p] * rows.a[i * n + q] / double(m);
+      CHECK(std::fabs(product) < 5.0 / 3 / std::sqrt(double(m)));
+    }
+  }
+}
+
+TEST_CASE("Any number of threads makes the same rows, also beside another thread with threads of its own") {
+  for (const char* kind : {"uniform", "gaussian"}) {
+    CAPTURE(kind);
+    const SyntheticProblem p = problem(kind, 5000, 33, ElementType::kFloat32);
+    SyntheticSource one(p, 1), three(p, 3);
+    const Rows expected = read_rows(one, {3, 5000});
+    Rows read;
+    std::thread reader([&] { read = read_rows(three, {3, 5000}); });
+    SyntheticSource two(p, 2);
+    const Rows beside = read_rows(two, {3, 5000});
+    reader.join();
+    CHECK(beside.a == expected.a);
+    CHECK(beside.b == expected.b);
+    CHECK(read.a == expected.a);
+    CHECK(read.b == expected.b);
+  }
+}
+
 TEST_CASE("Sizes that make no problem are refused with the usage code, on both sides of the bounds") {
   CHECK(error_code(problem("gaussian", 1, 1)) == 0);
   CHECK(error_code(problem("gaussian", 7, 7)) == 0);
@@ -250,7 +354,7 @@ TEST_CASE("Sizes that make no problem are refused with the usage code, on both s
 }
 
 TEST_CASE("Rows far beyond 2^32 are made, and differ from those below") {
-  for (const std::string& kind : {std::string("gaussian"), std::string("coherent"), std::string("illcond")}) {
+  for (const char* kind : {"gaussian", "coherent", "illcond", "uniform"}) {
     CAPTURE(kind);
     SyntheticSource source(problem(kind, std::int64_t{1} << 48, 4));
     const std::int64_t far = std::int64_t{1} << 33;

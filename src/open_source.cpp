@@ -1,0 +1,63 @@
+#include "src/open_source.h"
+
+#include <cmath>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "src/communicator.h"
+#include "src/hdf5_source.h"
+#include "src/host_backend.h"
+#include "src/text.h"
+
+namespace tallsketch {
+
+SyntheticProblem problem_of(const SyntheticOptions& options) {
+  SyntheticProblem problem;
+  problem.kind = options.kind;
+  problem.m = options.rows;
+  problem.n = options.cols;
+  problem.type = options.dtype;
+  problem.cond = options.cond;
+  problem.rank = options.rank;
+  problem.noise = options.noise;
+  problem.seed = options.seed;
+  return problem;
+}
+
+OpenedSource open_source(const InputOptions& input, const SyntheticOptions& synthetic, const Communicator& comm) {
+  if (synthetic.kind.empty()) return {open_hdf5_source(input, comm), {}};
+  OpenedSource opened;
+  comm.together([&] {
+    auto source = std::make_unique<SyntheticSource>(problem_of(synthetic), host_threads(comm));
+    opened.x_true = source->x_true();
+    opened.rows = std::move(source);
+  });
+  return opened;
+}
+
+std::string describe_source(const RowSource& source) {
+  const ProblemShape& shape = source.shape();
+  const SourceInfo& info = source.info();
+  const auto files = static_cast<std::int64_t>(info.files.size());
+  return fmt::format("A {} x {} {}, {}, b with {} column{}, {}, {}", shape.m, shape.n, info.dtype, info.layout, shape.r,
+                     plural(shape.r), files > 0 ? fmt::format("{} file{}", files, plural(files)) : info.a_name,
+                     info.io_mode);
+}
+
+std::string default_output(const InputOptions& input, const SyntheticOptions& synthetic, const std::string& ending) {
+  if (!synthetic.kind.empty()) return "synthetic" + ending;
+  const std::filesystem::path path(parse_dataset_name(input.files.front()).file);
+  return (path.parent_path() / (path.stem().string() + ending)).string();
+}
+
+double relative_error(const std::vector<double>& x, const std::vector<double>& x_true) {
+  double error = 0, size = 0;
+  for (std::size_t j = 0; j < x_true.size(); ++j) {
+    error = std::hypot(error, x[j] - x_true[j]);
+    size = std::hypot(size, x_true[j]);
+  }
+  return error / size;
+}
+
+}  // namespace tallsketch

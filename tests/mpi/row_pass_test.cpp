@@ -1,0 +1,179 @@
+// The pipeline from a source to a backend: every row once, in order, in every residency and encoding; errors of the reader.
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "kernels/sketch_rule.h"
+#include "src/communicator.h"
+#include "src/error.h"
+#include "src/plan.h"
+#include "src/read_ahead.h"
+#include "src/row_pass.h"
+#include "src/sketch_identity.h"
+#include "tests/support/catch.h"
+#include "tests/support/exact_source.h"
+#include "tests/support/mpi_check.h"
+#include "tests/support/test_backend.h"
+
+using namespace tallsketch;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+/// The rows of another source of float32, stored as 16-bit integers, big-endian, by columns.
+class EncodedSource final : public RowSource {
+ public:
+  explicit EncodedSource(RowSource& source) : source_(source) {}
+  const ProblemShape& shape() const override { return source_.shape(); }
+  const SourceInfo& info() const override { return source_.info(); }
+  void read(RowRange rows, void* a, double* b) override { source_.read(rows, a, b); }
+  Encoding encoding() const override { return {StoredType::kInt16, true, true}; }
+  void read_encoded(RowRange rows, void* a, double* b) override {
+    const std::int64_t n = shape().n;
+    std::vector<float> values(static_cast<std::size_t>(rows.size() * n));
+    source_.read(rows, values.data(), b);
+    for (std::int64_t i = 0; i < rows.size(); ++i) {
+      for (std::int64_t j = 0; j < n; ++j) {
+        const auto value = static_cast<std::uint16_t>(values[static_cast<std::size_t>(i * n + j)]);
+        const auto swapped = static_cast<std::uint16_t>(value << 8 | value >> 8);
+        std::memcpy(static_cast<char*>(a) + 2 * (j * rows.size() + i), &swapped, 2);
+      }
+    }
+  }
+
+ private:
+  RowSource& source_;
+};
+
+/// A source that fails from a row on.
+class FailingSource final : public RowSource {
+ public:
+  FailingSource(RowSource& source, std::int64_t first_bad) : source_(source), first_bad_(first_bad) {}
+  const ProblemShape& shape() const override { return source_.shape(); }
+  const SourceInfo& info() const override { return source_.info(); }
+  void read(RowRange rows, void* a, double* b) override {
+    require(rows.end <= first_bad_, ErrorKind::kInput, "row is unreadable");
+    source_.read(rows, a, b);
+    rows_read += rows.size();
+  }
+  std::atomic<std::int64_t> rows_read = 0;
+
+ private:
+  RowSource& source_;
+  std::int64_t first_bad_;
+};
+
+struct World {
+  Communicator comm{MPI_COMM_WORLD};
+  PhaseTimer timer;
+  std::map<ResidencyChoice, std::unique_ptr<Backend>> backends = {};
+
+  Backend& backend(ResidencyChoice residency) {
+    RunOptions options = run_options();
+    options.residency = residency;
+    auto& backend = backends[residency];
+    if (!backend) backend = make_backend(options, comm, timer);
+    return *backend;
+  }
+};
+
+/// The reduced sketch, and the sums of a refinement pass over the same rows.
+struct Sums {
+  std::vector<double> sketch;
+  NormalSums normal;
+  bool operator==(const Sums& other) const {
+    return sketch == other.sketch && normal.gradient == other.normal.gradient &&
+           normal.residual_squares == other.normal.residual_squares;
+  }
+};
+
+Sums sums_of(RowSource& source, ResidencyChoice residency, std::int64_t chunk_rows, World& world) {
+  Backend* const backend = &world.backend(residency);
+  SketchJob job;
+  job.shape = source.shape();
+  job.encoding = source.encoding();
+  job.spec = make_sketch_spec(job.shape, {});
+  job.refine = true;
+  Sums sums;
+  world.comm.together([&] {
+    PlanLimits limits = backend->plan_limits(job);
+    limits.chunk_rows = chunk_rows;
+    job.plan = make_plan(job.shape, job.spec, world.comm.size(), limits);
+    job.rows = job.plan.rank_rows[static_cast<std::size_t>(world.comm.rank())];
+    backend->begin(job);
+    read_chunks(job.rows, job.plan.chunk_rows, source, *backend, world.timer,
+                [&](const ChunkBuffer& chunk) { backend->upload(chunk); });
+    backend->sketch();
+  });
+  backend->reduce();
+  world.comm.together([&] {
+    sums.sketch = backend->sketch_copy();
+    backend->normal_begin(std::vector<double>(static_cast<std::size_t>(job.shape.n * job.shape.r), 1.0), true);
+    if (backend->keeps_rows()) {
+      backend->normal_add_kept();
+    } else {
+      read_chunks(job.rows, job.plan.chunk_rows, source, *backend, world.timer,
+                  [&](const ChunkBuffer& chunk) { backend->normal_add(chunk); });
+    }
+    sums.normal = backend->normal_end();
+  });
+  world.comm.sum(sums.normal.gradient.data(), static_cast<std::int64_t>(sums.normal.gradient.size()));
+  world.comm.sum(sums.normal.residual_squares.data(), static_cast<std::int64_t>(sums.normal.residual_squares.size()));
+  return sums;
+}
+
+}  // namespace
+
+TEST_CASE("Sketch and refinement pass are the same bits in every residency, encoding and chunking") {
+  World world;
+  for (const std::int64_t n : {1, 8, 13}) {
+    CAPTURE(n);
+    ExactSource plain(5003, n, 2, ElementType::kFloat32);
+    EncodedSource encoded(plain);
+    const Sums expected = sums_of(plain, ResidencyChoice::kFile, 5003, world);
+    for (const ResidencyChoice residency : {ResidencyChoice::kAuto, ResidencyChoice::kHost, ResidencyChoice::kFile}) {
+      for (const std::int64_t chunk_rows : {std::int64_t{61}, std::int64_t{512}, std::int64_t{100'000}}) {
+        CAPTURE(to_word(residency), chunk_rows);
+        MPI_REQUIRE(sums_of(plain, residency, chunk_rows, world) == expected);
+        MPI_REQUIRE(sums_of(encoded, residency, chunk_rows, world) == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("A read that fails in the reader's thread is the pass's error, and no further row is read") {
+  World world;
+  ExactSource plain(4000, 5, 1, ElementType::kFloat32);
+  FailingSource failing(plain, 1000);
+  try {
+    sums_of(failing, ResidencyChoice::kFile, 100, world);
+    FAIL("no error");
+  } catch (const Error& e) {
+    CHECK(e.kind() == ErrorKind::kInput);
+    CHECK_THAT(e.what(), ContainsSubstring("row is unreadable"));
+  }
+  CHECK(failing.rows_read <= 1000);
+}
+
+TEST_CASE("A reader that is given up in the middle ends after the read under way") {
+  ExactSource plain(4000, 5, 1, ElementType::kFloat32);
+  std::vector<float> a(4000 * 5);
+  std::vector<double> b(4000);
+  for (int awaited = 0; awaited < 3; ++awaited) {
+    ReadAhead reader(plain);
+    for (std::int64_t k = 0; k < 4; ++k) {
+      reader.request({a.data() + 5000 * k, b.data() + 1000 * k, {1000 * k, 1000 * k + 1000}});
+    }
+    for (int k = 0; k < awaited; ++k) reader.await();
+    CHECK(reader.seconds() >= 0);
+  }
+}
+
+TEST_CASE("No rows are no reads") {
+  World world;
+  ExactSource plain(3, 2, 1, ElementType::kFloat32);
+  const Sums one = sums_of(plain, ResidencyChoice::kFile, 1, world);  // more ranks than rows, with 4
+  CHECK(one == sums_of(plain, ResidencyChoice::kAuto, 0, world));
+}
