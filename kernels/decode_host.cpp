@@ -101,10 +101,11 @@ void decode_run(const Encoding& encoding, const void* from, ElementType out_type
   }
 }
 
-// A tile is 128 rows by 128 columns, 64 KiB of FP32: it stays in the second-level cache, and every page of file and rows
-// that it touches is touched for 512 bytes. Going straight from the file's columns to rows would put all lines into one
+// A tile is 256 rows by 64 columns, 68 KiB of FP32: it stays in the second-level cache, and every page of file and rows
+// that it touches is touched for 256 bytes or more. Going straight from the file's columns to rows would put all lines into one
 // set of the cache where the number of rows is a power of two.
-constexpr std::int64_t kTileRows = 128, kTileCols = 128;
+constexpr std::int64_t kTileRows = 256, kTileCols = 64;
+constexpr std::int64_t kTilePitch = kTileRows + 16;  // columns of a tile begin in different sets of the cache
 
 /// A block of kBlock x kBlock words in kBlock registers, transposed by exchanging halves, quarters, ...
 template <class Word>
@@ -152,14 +153,14 @@ inline __attribute__((always_inline)) void exchange_all(typename Block<Word>::La
   }
 }
 
-/// out (kWords, kWords) at a pitch = the transpose of from, (kWords, kWords) at a pitch of kTileRows.
+/// out (kWords, kWords) at a pitch = the transpose of from, (kWords, kWords) at a pitch of kTilePitch.
 template <class Word>
 inline __attribute__((always_inline)) void transpose_block(const Word* from, Word* out, std::int64_t pitch) {
   using Of = Block<Word>;
   typename Of::Lanes lanes[Of::kWords];
 #pragma GCC unroll 8
   for (int k = 0; k < Of::kWords; ++k) {
-    lanes[k] = *reinterpret_cast<const typename Of::UnalignedLanes*>(from + k * kTileRows);
+    lanes[k] = *reinterpret_cast<const typename Of::UnalignedLanes*>(from + k * kTilePitch);
   }
   if constexpr (Of::kWords == 8) exchange_all<4, Word>(lanes);
   exchange_all<2, Word>(lanes);
@@ -170,7 +171,7 @@ inline __attribute__((always_inline)) void transpose_block(const Word* from, Wor
   }
 }
 
-/// out (rows, cols) at a pitch = the transpose of tile (cols, rows) at a pitch of kTileRows.
+/// out (rows, cols) at a pitch = the transpose of tile (cols, rows) at a pitch of kTilePitch.
 template <class Word>
 inline __attribute__((always_inline)) void write_transposed(const Word* tile, std::int64_t rows, std::int64_t cols,
                                                             Word* out, std::int64_t pitch) {
@@ -178,11 +179,11 @@ inline __attribute__((always_inline)) void write_transposed(const Word* tile, st
   const std::int64_t whole_rows = rows / kWords * kWords, whole_cols = cols / kWords * kWords;
   for (std::int64_t i = 0; i < whole_rows; i += kWords) {
     for (std::int64_t j = 0; j < whole_cols; j += kWords) {
-      transpose_block(tile + j * kTileRows + i, out + i * pitch + j, pitch);
+      transpose_block(tile + j * kTilePitch + i, out + i * pitch + j, pitch);
     }
   }
   for (std::int64_t i = 0; i < rows; ++i) {
-    for (std::int64_t j = i < whole_rows ? whole_cols : 0; j < cols; ++j) out[i * pitch + j] = tile[j * kTileRows + i];
+    for (std::int64_t j = i < whole_rows ? whole_cols : 0; j < cols; ++j) out[i * pitch + j] = tile[j * kTilePitch + i];
   }
 }
 
@@ -205,11 +206,11 @@ void decode_columns(const EncodedView& from, std::byte* out, ElementType out_typ
   const std::int64_t tiles = (from.rows + kTileRows - 1) / kTileRows * across;
 #pragma omp parallel for num_threads(threads) schedule(static)
   for (std::int64_t t = 0; t < tiles; ++t) {
-    alignas(64) std::byte tile[kTileRows * kTileCols * 8];
+    alignas(64) std::byte tile[kTilePitch * kTileCols * 8];
     const std::int64_t i0 = t / across * kTileRows, j0 = t % across * kTileCols;
     const std::int64_t rows = std::min(kTileRows, from.rows - i0), cols = std::min(kTileCols, from.cols - j0);
     for (std::int64_t j = 0; j < cols; ++j) {
-      decode_run(from.encoding, in + ((j0 + j) * from.rows + i0) * width, out_type, tile + j * kTileRows * word, rows);
+      decode_run(from.encoding, in + ((j0 + j) * from.rows + i0) * width, out_type, tile + j * kTilePitch * word, rows);
     }
     write_tile(tile, word, rows, cols, out + (i0 * from.cols + j0) * word, from.cols);
   }

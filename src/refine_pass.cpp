@@ -92,7 +92,7 @@ class Passes {
     read_chunks(job_.rows, job_.plan.chunk_rows, source_, backend_, context_.timer, [&](const ChunkBuffer& chunk) {
       backend_.normal_add(chunk);
       context_.watchdog.touch();
-      tell(rows.end - job_.rows.begin);
+      tell(chunk.rows.end - job_.rows.begin);
     });
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -30,6 +31,7 @@ void count_pass(const ProblemShape& shape, bool reads, Report& report) {
 struct SketchPass {
   SketchRange range;              // of the reduced sketch
   std::vector<double> b_squares;  // (r): ||b||^2 over all rows; empty for kept rows
+  double seconds = 0;             // of reading and working on all rows, on the slowest rank
 };
 
 /// One pass over A and the all-reduce: every rank adds S_p [A_p | b_p] (or the Gram matrix) of its rows, and S [A | b],
@@ -38,6 +40,7 @@ SketchPass sketch_all_rows(const SketchJob& job, RowSource& source, Backend& bac
                            Report& report) {
   const Communicator& comm = context.comm;
   SketchPass pass;
+  const auto start = std::chrono::steady_clock::now();
   context.watchdog.enter("sketch", pass_seconds(job));
   comm.together([&] {
     backend.begin(job);
@@ -49,7 +52,11 @@ SketchPass sketch_all_rows(const SketchJob& job, RowSource& source, Backend& bac
   });
   backend.exchange();
   comm.together([&] { backend.sketch(); });
-  if (!job.kept) comm.sum(pass.b_squares.data(), job.shape.r);
+  if (!job.kept) {
+    comm.sum(pass.b_squares.data(), job.shape.r);
+    const std::chrono::nanoseconds mine = std::chrono::steady_clock::now() - start;
+    pass.seconds = 1e-9 * static_cast<double>(comm.max(mine.count()));
+  }
   count_pass(job.shape, !job.kept, report);
   context.watchdog.enter("reduce");
   backend.reduce();
@@ -169,6 +176,7 @@ FinishedSketch sketch_in_range(const SketchJob& job, const std::vector<double>& 
   }
   count_losses(job, backend, context.comm, report);  // of the last pass, which is the one that counts
   context.comm.together([&] { require_finite(job, pass); });
+  sketch.seconds = pass.seconds;
   sketch.b_norms = pass.b_squares.empty() ? b_norms : norms_of_b(pass.b_squares, sketch.exponents, job.shape.n);
   sketch.b_squares = std::move(pass.b_squares);
   for (const double norm : sketch.b_norms) sketch.b_norm = std::hypot(sketch.b_norm, norm);

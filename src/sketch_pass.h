@@ -26,6 +26,7 @@ struct FinishedSketch {
   std::vector<int> exponents;   // column j of [A | b] was multiplied by 2^exponents[j]; empty: by 1
   std::vector<double> b_norms;  // (r): ||b||, of the b that was given; NaN where its squares overflow
   double b_norm = 0;            // over all columns
+  double seconds = 0;           // that the pass took on the slowest rank; 0 for kept rows
   // (r): ||b||^2 of the columns as they were sketched, multiplied by their powers of two; empty for kept rows
   std::vector<double> b_squares;
 };

@@ -71,14 +71,24 @@ bool keeps_stored_rows(const Reduced& reduced, const Backend& backend) {
   return backend.keeps_rows() && reduced.sketch.exponents.empty();
 }
 
+/// What passes cost where rows are not kept: once, from the first pass.
+void warn_of_passes(const Reduced& reduced, const SolveContext& context, Report& report) {
+  const ProblemShape& shape = reduced.job.shape;
+  const std::string warning = fmt::format(
+      "A does not stay in memory: every pass of the refinement, some {}, reads all {} again, about {:.2g} s each as "
+      "the "
+      "first took; more --memory or more ranks keep it, --method sketch-solve needs one pass only",
+      std::max(1, reduced.job.plan.passes - 1), bytes_text(shape.m * shape.a_row_bytes()), reduced.sketch.seconds);
+  if (std::count(report.warnings.begin(), report.warnings.end(), warning) > 0) return;
+  report.warnings.push_back(warning);
+  context.progress.line(warning);
+}
+
 /// Refines the reduced problem's solution over all ranks. Collective.
 RefineResult refined(const Reduced& reduced, const MethodOptions& method, RowSource& source, Backend& backend,
                      const SolveContext& context, Report& report) {
   const ProblemShape& shape = source.shape();
-  if (!backend.keeps_rows()) {
-    context.progress.line(fmt::format("refine: every pass over A reads {} from the files again",
-                                      bytes_text(shape.m * shape.a_row_bytes())));
-  }
+  if (!backend.keeps_rows()) warn_of_passes(reduced, context, report);
   RefineOptions options{method.tolerance, method.max_passes, method.ridge, {}};
   if (reduced.sketch.exponents.empty()) {
     return refine_on_all_ranks(reduced.job, {reduced.factor, reduced.solution, reduced.sketch.b_norms}, options,
