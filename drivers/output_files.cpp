@@ -30,19 +30,21 @@ std::vector<std::string> input_files(const InputOptions& input) {
   return files;
 }
 
-void check_outputs(const std::vector<std::string>& inputs, const std::string& name, const std::string& output,
-                   const std::string& report) {
-  const bool report_is_file = !report.empty() && report != "-";
-  for (const std::string& input : inputs) {
-    require(!same_file(output, input), ErrorKind::kUsage,
-            fmt::format("{} '{}' is an input; choose another name (an input is never replaced)", name, output));
-    require(!report_is_file || !same_file(report, input), ErrorKind::kUsage,
-            fmt::format("--report '{}' is an input; choose another name (an input is never replaced)", report));
+void check_outputs(const std::vector<std::string>& inputs, std::vector<OutputFile> outputs) {
+  std::erase_if(outputs, [](const OutputFile& output) { return output.path.empty() || output.path == "-"; });
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const OutputFile& output = outputs[i];
+    for (const std::string& input : inputs) {
+      require(!same_file(output.path, input), ErrorKind::kUsage,
+              fmt::format("{} '{}' is an input; choose another name (an input is never replaced)", output.option,
+                          output.path));
+    }
+    for (std::size_t j = 0; j < i; ++j) {
+      require(!same_file(output.path, outputs[j].path), ErrorKind::kUsage,
+              fmt::format("{} and {} are the same file '{}'", output.option, outputs[j].option, outputs[j].path));
+    }
   }
-  require(!report_is_file || !same_file(report, output), ErrorKind::kUsage,
-          fmt::format("--report and {} are the same file '{}'", name, output));
-  const AtomicFile probe(output);
-  if (report_is_file) const AtomicFile report_probe(report);
+  for (const OutputFile& output : outputs) const AtomicFile probe(output.path);
 }
 
 }  // namespace tallsketch

@@ -12,10 +12,12 @@ namespace tallsketch {
 /// The files that the input options name.
 std::vector<std::string> input_files(const InputOptions& input);
 
-/// Errors  kUsage where an output is an input, or both outputs are one file; kOutput where one cannot be written
-/// name    of the option that names the output
-/// report  empty or "-": no file
-void check_outputs(const std::vector<std::string>& inputs, const std::string& name, const std::string& output,
-                   const std::string& report);
+/// A file that a run writes, and the option that names it; empty or "-": none.
+struct OutputFile {
+  std::string option, path;
+};
+
+/// Errors  kUsage where an output is an input, or two outputs are one file; kOutput where one cannot be written
+void check_outputs(const std::vector<std::string>& inputs, std::vector<OutputFile> outputs);
 
 }  // namespace tallsketch

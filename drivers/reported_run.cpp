@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <span>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -99,12 +100,21 @@ void ReportedRun::start_backend() {
   if (run_.verbose) tell_ranks(comm, *backend, progress);
 }
 
+void ReportedRun::keep_checkpoints(const CheckpointOptions& options, std::vector<IdentityField> fields,
+                                   const SketchOptions& sketch) {
+  if (options.path.empty()) return;
+  keeper.emplace(options, comm, progress);
+  keeper->start(std::move(fields), sketch);
+}
+
 void ReportedRun::write(const std::string& status, const std::function<void()>& result) {
   watchdog.enter("write");
   comm.together([&] {
     report.status = status;
     report.exit_code = 0;
-    if (comm.is_root()) timer.time(Phase::kWrite, result);
+    if (!comm.is_root()) return;
+    timer.time(Phase::kWrite, result);
+    if (keeper) keeper->finish();
   });
   ignore_ending_signals();  // the result is saved: a job that is ended now has not lost it, and must not say so
 }

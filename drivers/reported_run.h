@@ -6,8 +6,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "src/backend.h"
+#include "src/checkpoint_keeper.h"
 #include "src/error.h"
 #include "src/open_source.h"
 #include "src/options.h"
@@ -32,14 +34,18 @@ class ReportedRun {
   /// Pieces of the work; they tell the user. Collective.
   OpenedSource open(const InputOptions& input, const SyntheticOptions& synthetic);
   void start_backend();
-  /// On rank 0, as the phase `write`: the result, after which `solved` is the status and signals lose nothing.
+  /// On rank 0, as the phase `write`: the result, after which the checkpoint goes and signals lose nothing.
   void write(const std::string& status, const std::function<void()>& result);
 
   /// Collective: the report, then the first error, if any. told  rank 0's words to the user, where there is a result
   /// result  what is complete even if the report cannot be written: "x is complete in 'x.h5'"
   int finish(const std::function<void()>& told, const std::string& result);
 
-  SolveContext context() { return {comm, watchdog, progress, timer}; }
+  /// Collective: makes the run save itself, where that was asked for, and go on. run  what must not differ then
+  void keep_checkpoints(const CheckpointOptions& options, std::vector<IdentityField> fields,
+                        const SketchOptions& sketch);
+
+  SolveContext context() { return {comm, watchdog, progress, timer, keeper ? &*keeper : nullptr}; }
 
   const Communicator& comm;
   Progress progress;
@@ -47,6 +53,7 @@ class ReportedRun {
   PhaseTimer timer;
   Report report;
   std::unique_ptr<Backend> backend;
+  std::optional<CheckpointKeeper> keeper;
 
  private:
   [[noreturn]] void abort_with_report(const Error& error);

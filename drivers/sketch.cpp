@@ -1,6 +1,8 @@
 // tallsketch sketch: writes the sketch of some rows of a matrix, or adds such files together.
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -32,8 +34,11 @@ void check_merge(const SketchFileOptions& options) {
   require(options.sketch.given.empty(), ErrorKind::kUsage,
           fmt::format("{} shapes a sketch that is made, and --merge adds sketches as they are: leave it out",
                       options.sketch.given.empty() ? "" : options.sketch.given.front()));
+  require(!options.input.files.empty(), ErrorKind::kUsage, "--merge needs the sketch files that it adds, as FILEs");
   require(!options.has_first_row && options.total_rows == 0, ErrorKind::kUsage,
           "--first-row and --total-rows belong to a sketch that is made; sketch files know their rows: leave them out");
+  require(options.checkpoint.path.empty(), ErrorKind::kUsage,
+          "--checkpoint saves passes over A, and --merge makes none: leave it out");
   require(options.output.empty(), ErrorKind::kUsage,
           fmt::format("--merge '{}' is the output; leave --output '{}' out", options.merge, options.output));
 }
@@ -69,8 +74,10 @@ int run_sketch(const SketchFileOptions& options, const Communicator& comm) {
     const auto check_files = [&] {
       comm.together([&] {
         if (!comm.is_root()) return;
-        check_outputs(merges ? options.input.files : input_files(options.input), merges ? "--merge" : "--output",
-                      output, options.report);
+        check_outputs(merges ? options.input.files : input_files(options.input),
+                      {{merges ? "--merge" : "--output", output},
+                       {"--report", options.report},
+                       {"--checkpoint", options.checkpoint.path}});
       });
     };
     if (merges) {
@@ -91,9 +98,13 @@ int run_sketch(const SketchFileOptions& options, const Communicator& comm) {
       input.may_be_wide = true;
       const OpenedSource opened = run.open(input, options.synthetic);
       check_files();
+      std::vector<IdentityField> fields = run_fields(*opened.rows, options.sketch, {});
+      fields.push_back({"--first-row", fmt::to_string(options.first_row)});
+      fields.push_back({"--total-rows", fmt::to_string(options.total_rows)});
+      run.keep_checkpoints(options.checkpoint, std::move(fields), options.sketch);
       run.start_backend();
-      sketch = sketch_rows_of(options.sketch, {options.first_row, options.total_rows}, options.run.chunk_rows, *opened.rows,
-                              *run.backend, run.context(), run.report);
+      sketch = sketch_rows_of(options.sketch, {options.first_row, options.total_rows}, options.run.chunk_rows,
+                              *opened.rows, *run.backend, run.context(), run.report);
     }
     run.write("sketched", [&] { write_file_atomically(output, sketch_image(sketch, options.command_line)); });
   });

@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -142,8 +143,16 @@ int run_solve(const SolveOptions& options, const Communicator& comm) {
       if (!comm.is_root()) return;
       std::vector<std::string> inputs = input_files(options.input);
       if (made) inputs.push_back(made->name);
-      check_outputs(inputs, "--output", output, options.report);
+      check_outputs(inputs,
+                    {{"--output", output}, {"--report", options.report}, {"--checkpoint", options.checkpoint.path}});
+      require(has_rows || options.checkpoint.path.empty(), ErrorKind::kUsage,
+              "--checkpoint saves passes over A; there are none without FILE: leave it out");
     });
+    if (has_rows) {
+      std::vector<IdentityField> fields = run_fields(*opened.rows, options.sketch, options.method);
+      fields.push_back({"--from-sketch", options.from_sketch});
+      run.keep_checkpoints(options.checkpoint, std::move(fields), options.sketch);
+    }
     run.start_backend();
     const ProblemShape shape = has_rows ? opened.rows->shape() : made->sketch.shape();
     if (!has_rows) run.report.source = info_of(*made);

@@ -97,6 +97,8 @@ class Backend {
   /// After sketch(): adds to the local sketch (or Gram matrix) what others made of rows that are not uploaded, or known.
   /// sketch  as sketch_copy gives it
   virtual void add_partial(const std::vector<double>& sketch) = 0;
+  /// After sketch(), instead of what follows: the sketch is of no rows again, and more are uploaded. Not of 16-bit sketches.
+  virtual void restart_sketch() = 0;
   /// Collective: sums the sketches of all ranks, in job.reduce (Gram matrices: FP64); every rank then holds S [A | b],
   /// unscaled.
   virtual void reduce() = 0;

@@ -181,6 +181,8 @@ constexpr std::size_t kLongestMpiPath = 200;
 
 }  // namespace
 
+std::string Hdf5File::identity() const { return fmt::format("'{}' ({} bytes, {})", path_, bytes_, modified_ns_); }
+
 void Hdf5File::check_unchanged() const {
   const auto [bytes, modified] = size_and_time(path_);
   require(bytes == bytes_ && modified == modified_ns_, ErrorKind::kInput,

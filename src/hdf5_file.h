@@ -98,6 +98,8 @@ class Hdf5File {
   /// Errors: kInput when size or modification time differ from those at opening.
   void check_unchanged() const;
   const std::string& path() const { return path_; }
+  /// Path, size and time of last modification, at opening.
+  std::string identity() const;
   hid_t handle() const { return file_.get(); }
   bool parallel() const { return parallel_; }
 

@@ -66,6 +66,12 @@ class Hdf5Source final : public RowSource {
     });
   }
 
+  std::string identity() const override {
+    std::string text = fmt::format("{} and {} of", info_.a_name, info_.b_name);
+    for (const Hdf5File& file : files_) text += fmt::format(" {}", file.identity());
+    return text;
+  }
+
   void check_unchanged() const override {
     for (const Hdf5File& file : files_) file.check_unchanged();
   }

@@ -82,7 +82,7 @@ class HostBackend final : public Backend {
     const ProblemShape& shape = job.shape;
     if (!job.kept) make_room(job);
     if (is_gram()) {
-      gram_.emplace(shape.n, shape.r, threads_);
+      restart_sketch();
       return;
     }
     const std::int64_t scratch = host::sketch_workspace_bytes(job.spec, shape.n, shape.r, threads_);
@@ -94,7 +94,15 @@ class HostBackend final : public Backend {
     } else {
       sketch_ = std::vector<float>(elements);
     }
-    host::sketch_begin(job.spec, shape.n, shape.r, workspace_);
+    restart_sketch();
+  }
+
+  void restart_sketch() override {
+    if (is_gram()) {
+      gram_.emplace(job_.shape.n, job_.shape.r, threads_);
+    } else {
+      host::sketch_begin(job_.spec, job_.shape.n, job_.shape.r, workspace_);
+    }
   }
 
   /// Kept rows are read into their place, A only where it is not encoded.

@@ -1,7 +1,5 @@
 #include "src/options.h"
 
-#include <map>
-
 #include "src/option_kinds.h"
 
 namespace tallsketch {
@@ -68,15 +66,9 @@ void add_run_options(CLI::App& app, RunOptions& options) {
       ->transform(size_value())
       ->capture_default_str()
       ->type_name("N");
-  app.add_option(
-         "--timeout", options.timeout,
-         "a stage that outlasts its estimate (three times) by so long without progress ends the job, code 8; 0: never")
-      ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}},
-                                        CLI::AsNumberWithUnit::CASE_INSENSITIVE, "s"))
-      ->transform(CLI::Validator([](std::string& text) { return check_begins_with_digit(text); }, ""))
-      ->check(CLI::Range(0.0, 1e9))
-      ->capture_default_str()
-      ->type_name("TIME[s|m|h]");
+  add_seconds(
+      app, "--timeout", options.timeout,
+      "a stage that outlasts its estimate (three times) by so long without progress ends the job, code 8; 0: never");
   app.add_flag("--ignore-launcher", options.ignore_launcher,
                "run even if the launcher started more tasks than MPI sees");
   auto* quiet = app.add_flag("--quiet", options.quiet, "no progress lines and no warnings; the report has them");
@@ -129,6 +121,19 @@ void add_method_options(CLI::App& app, MethodOptions& options) {
       "then QR); svd: QR, then by singular values; auto: cholesky, for an fp64 sketch qr");
 }
 
+void add_checkpoint_options(CLI::App& app, CheckpointOptions& options) {
+  CLI::Option* const path =
+      app.add_option("--checkpoint", options.path,
+                     "file that the run saves itself to, on an interval and at INT, TERM, HUP and "
+                     "USR1; it goes when the result is written (default: none)")
+          ->type_name("FILE.h5");
+  add_seconds(app, "--checkpoint-every", options.every, "time between two checkpoints; 0: at every chunk of rows")
+      ->needs(path);
+  app.add_flag("--resume", options.resume,
+               "go on from the checkpoint, if it is there; input and options must be those of the run that wrote it")
+      ->needs(path);
+}
+
 void add_solve_options(CLI::App& app, SolveOptions& options) {
   add_source_options(app, options.input, options.synthetic);
   app.add_option(
@@ -143,6 +148,7 @@ void add_solve_options(CLI::App& app, SolveOptions& options) {
       ->type_name("R.json");
   add_method_options(app, options.method);
   add_sketch_options(app, options.sketch);
+  add_checkpoint_options(app, options.checkpoint);
   add_backend_options(app, options.run);
   add_run_options(app, options.run);
   app.callback([&app, &options] {
@@ -181,6 +187,7 @@ void add_sketch_file_options(CLI::App& app, SketchFileOptions& options) {
   app.add_option("--report", options.report, "JSON report; - for standard output (progress then on standard error)")
       ->type_name("R.json");
   add_sketch_options(app, options.sketch);
+  add_checkpoint_options(app, options.checkpoint);
   add_backend_options(app, options.run);
   add_run_options(app, options.run);
 }

@@ -79,6 +79,13 @@ struct RunOptions {
   bool verbose = false;
 };
 
+/// When a run saves itself.
+struct CheckpointOptions {
+  std::string path;    // empty: never
+  double every = 300;  // seconds; 0: at every chunk
+  bool resume = false;
+};
+
 /// What becomes of the sketch.
 struct MethodOptions {
   SolveMethod method = SolveMethod::kRefine;
@@ -99,6 +106,7 @@ struct SolveOptions {
   std::string output;  // empty: <stem of the first FILE>.x.h5, or synthetic.x.h5
   std::string report;  // empty: none; "-": standard output
   MethodOptions method;
+  CheckpointOptions checkpoint;
   std::string from_sketch;  // file of a sketch that is made already; files may then be empty
   std::string command_line;
 };
@@ -110,6 +118,7 @@ struct SketchFileOptions {
   std::int64_t first_row = 0;   // of the files, in the matrix they are rows of
   bool has_first_row = false;   // whether that was said
   std::int64_t total_rows = 0;  // of that matrix; 0: not said
+  CheckpointOptions checkpoint;
   SketchOptions sketch;
   RunOptions run;
   std::string output;  // empty: <stem of the first FILE>.sketch.h5
@@ -207,6 +216,7 @@ struct StudyGeometryOptions {
 void add_input_options(CLI::App& app, InputOptions& options);
 /// FILEs, or --kind with what belongs to it; one of them is required.
 void add_source_options(CLI::App& app, InputOptions& input, SyntheticOptions& synthetic);
+void add_checkpoint_options(CLI::App& app, CheckpointOptions& options);
 void add_method_options(CLI::App& app, MethodOptions& options);
 void add_sketch_options(CLI::App& app, SketchOptions& options);
 /// Launch, waiting and talking: every subcommand has these.

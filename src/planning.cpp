@@ -116,16 +116,17 @@ void hold_rows_back(const ProblemShape& shape, SketchOptions& sketch) {
 /// Errors  kMemory
 void plan_within(PlanLimits limits, const Attempt& attempt, const MethodOptions& method, const RowSource& source,
                  int ranks, Backend& backend, SketchJob& job) {
+  const bool automatic_d = attempt.automatic_d && attempt.fixed_rows == 0;
   const auto planned = [&](const SketchJob& next) -> std::optional<Plan> {
     try {
       return make_plan(next.shape, next.spec, ranks, limits, next.compression);
     } catch (const Error& e) {
-      if (e.kind() != ErrorKind::kMemory || !attempt.automatic_d) throw;
+      if (e.kind() != ErrorKind::kMemory || !automatic_d) throw;
       return std::nullopt;
     }
   };
   constexpr double kLeastRatio = 2;
-  const bool may_shrink = attempt.automatic_d && job.compression == Compression::kSketch;
+  const bool may_shrink = automatic_d && job.compression == Compression::kSketch;
   std::optional<SketchJob> best;
   SketchJob candidate;
   for (Attempt next = attempt;;) {
@@ -208,7 +209,12 @@ Attempt first_attempt(const SketchOptions& sketch, const MethodOptions& method, 
 
 SketchJob unplanned_job(const Attempt& attempt, const MethodOptions& method, const RowSource& source) {
   SketchJob job;
-  job.spec = make_sketch_spec(source.shape(), attempt.sketch);
+  SketchOptions sketch = attempt.sketch;
+  if (attempt.fixed_rows > 0) {
+    sketch.oversample = 0;
+    sketch.sketch_rows = attempt.fixed_rows - check_row_count(sketch);
+  }
+  job.spec = make_sketch_spec(source.shape(), sketch);
   job.shape = source.shape();
   job.encoding = source.encoding();
   job.scaling = attempt.sketch.scaling;

@@ -9,11 +9,13 @@
 
 #include <fmt/format.h>
 
+#include "src/checkpoint_keeper.h"
 #include "src/communicator.h"
 #include "src/error.h"
 #include "src/non_finite.h"
 #include "src/progress.h"
 #include "src/report.h"
+#include "src/resumable_pass.h"
 #include "src/row_pass.h"
 #include "src/scaled_source.h"
 #include "src/solver.h"
@@ -42,18 +44,27 @@ SketchPass sketch_all_rows(const SketchJob& job, RowSource& source, Backend& bac
   SketchPass pass;
   const auto start = std::chrono::steady_clock::now();
   context.watchdog.enter("sketch", pass_seconds(job));
-  comm.together([&] {
-    backend.begin(job);
-    if (job.kept) {
-      backend.take_kept();
-      return;
-    }
-    pass.b_squares = upload_rows(job, source, backend, context);
-  });
+  const CheckpointKeeper* const keeper = job.kept ? nullptr : context.keeper;
+  if (keeper != nullptr) {
+    pass.b_squares = upload_resumably(job, source, backend, context);
+  } else {
+    comm.together([&] {
+      backend.begin(job);
+      if (job.kept) {
+        backend.take_kept();
+        return;
+      }
+      pass.b_squares = upload_rows(job, source, backend, context);
+    });
+  }
   backend.exchange();
-  comm.together([&] { backend.sketch(); });
+  comm.together([&] {
+    backend.sketch();
+    if (keeper != nullptr && comm.is_root()) keeper->add_to(backend);
+  });
   if (!job.kept) {
     comm.sum(pass.b_squares.data(), job.shape.r);
+    if (keeper != nullptr) keeper->add_to(pass.b_squares);
     const std::chrono::nanoseconds mine = std::chrono::steady_clock::now() - start;
     pass.seconds = 1e-9 * static_cast<double>(comm.max(mine.count()));
   }
@@ -162,10 +173,18 @@ std::vector<double> upload_rows(const SketchJob& job, RowSource& source, Backend
 
 FinishedSketch sketch_in_range(const SketchJob& job, const std::vector<double>& b_norms, RowSource& source,
                                Backend& backend, const SolveContext& context, Report& report) {
-  SketchPass pass = sketch_all_rows(job, source, backend, context, report);
+  SketchPass pass;
   FinishedSketch sketch;
-  if (!pass.range.finite || !pass.range.safe) {
-    sketch.exponents = exponents_for_range(job, pass.range, source, context, report);
+  if (context.keeper != nullptr) sketch.exponents = context.keeper->exponents();
+  if (sketch.exponents.empty()) {
+    pass = sketch_all_rows(job, source, backend, context, report);
+    if (!pass.range.finite || !pass.range.safe) {
+      sketch.exponents = exponents_for_range(job, pass.range, source, context, report);
+      if (context.keeper != nullptr && !sketch.exponents.empty())
+        context.keeper->begin_scaled(sketch.exponents, report.warnings);
+    }
+  } else {
+    report.scaling = to_word(ScalingChoice::kAuto);  // as the run found that this goes on with
   }
   if (!sketch.exponents.empty()) {
     ScaledSource scaled(source, sketch.exponents);

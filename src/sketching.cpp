@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "src/checkpoint_keeper.h"
 #include "src/communicator.h"
 #include "src/error.h"
 #include "src/offset_source.h"
@@ -86,6 +87,9 @@ StoredSketch sketch_rows_of(const SketchOptions& options, const MatrixPlace& pla
   context.progress.line(fmt::format("rows: {} of the matrix", describe(stored.rows)));
   context.progress.line("plan: " + describe(job.plan));
 
+  if (context.keeper != nullptr) {
+    context.keeper->begin_attempt(attempt_for_file(options, shape), job.spec.d, report.warnings);
+  }
   OffsetSource rows(source, place.first_row);
   FinishedSketch finished = sketch_in_range(job, {}, rows, backend, context, report);
   stored.exponents = finished.exponents;

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "src/attempt.h"
+#include "src/checkpoint_keeper.h"
 #include "src/column_scales.h"
 #include "src/communicator.h"
 #include "src/error.h"
@@ -46,10 +47,13 @@ Reduced compress_and_solve(const Attempt& attempt, const MethodOptions& method, 
   reduced.job =
       plan_together(attempt, method, chunk_rows, kept ? &kept->job : nullptr, source, backend, context, report);
 
+  if (context.keeper != nullptr) context.keeper->begin_attempt(attempt, reduced.job.spec.d, report.warnings);
   // One pass and an all-reduce: S [A | b] or [A | b]^T [A | b] on every rank. (Columns that leave its range: scaled, once more.)
   const std::vector<double> b_norms = kept ? kept->b_norms : std::vector<double>{};
   reduced.sketch = made != nullptr ? take_sketch(*made, reduced.job, &source, backend, context, report)
                                    : sketch_in_range(reduced.job, b_norms, source, backend, context, report);
+
+  if (context.keeper != nullptr) context.keeper->save_finished(backend, reduced.sketch, {0, source.shape().m});
 
   context.watchdog.enter("factor", factor_seconds(reduced.job));
   comm.together([&] {
@@ -74,11 +78,12 @@ bool keeps_stored_rows(const Reduced& reduced, const Backend& backend) {
 /// What passes cost where rows are not kept: once, from the first pass.
 void warn_of_passes(const Reduced& reduced, const SolveContext& context, Report& report) {
   const ProblemShape& shape = reduced.job.shape;
+  const double seconds = reduced.sketch.seconds;
   const std::string warning = fmt::format(
-      "A does not stay in memory: every pass of the refinement, some {}, reads all {} again, about {:.2g} s each as "
-      "the "
-      "first took; more --memory or more ranks keep it, --method sketch-solve needs one pass only",
-      std::max(1, reduced.job.plan.passes - 1), bytes_text(shape.m * shape.a_row_bytes()), reduced.sketch.seconds);
+      "A does not stay in memory: every pass of the refinement, some {}, reads all {} again{}; more --memory or more "
+      "ranks keep it, --method sketch-solve needs one pass only",
+      std::max(1, reduced.job.plan.passes - 1), bytes_text(shape.m * shape.a_row_bytes()),
+      seconds > 0 ? fmt::format(", about {:.2g} s each as the first took", seconds) : "");
   if (std::count(report.warnings.begin(), report.warnings.end(), warning) > 0) return;
   report.warnings.push_back(warning);
   context.progress.line(warning);
@@ -119,11 +124,15 @@ Solution solve(const SketchOptions& sketch, const MethodOptions& asked, std::uin
   const bool refines = asked.method == SolveMethod::kRefine;
   MethodOptions method = asked;
   method.tolerance = tolerance_for(method, type);
-  Attempt attempt =
-      made != nullptr
-          ? attempt_of_matrix(*made, sketch, method, source.shape(), comm)
-          : first_attempt(sketch, method, source, comm.size(), kept_rows != nullptr, backend, comm, context.progress);
+  Attempt attempt = made != nullptr ? attempt_of_matrix(*made, sketch, method, source.shape(), comm)
+                                    : first_attempt(sketch, method, source, comm.size(), kept_rows != nullptr, backend,
+                                                    comm, context.progress);
 
+  if (context.keeper != nullptr && context.keeper->resumes()) {
+    attempt = context.keeper->attempt();
+    report.warnings = context.keeper->warnings();
+    made = nullptr;  // the checkpoint has it
+  }
   std::optional<KeptRows> kept;
   if (kept_rows != nullptr) kept = *kept_rows;
   while (true) {

@@ -15,6 +15,7 @@ namespace tallsketch {
 class Communicator;
 class Progress;
 class Watchdog;
+class CheckpointKeeper;
 struct MadeSketch;
 
 /// What a run needs besides its options; all outlive the solve.
@@ -23,6 +24,7 @@ struct SolveContext {
   Watchdog& watchdog;
   Progress& progress;
   PhaseTimer& timer;
+  CheckpointKeeper* keeper = nullptr;  // of a run that saves itself
 };
 
 /// Rows that the backend keeps, from an earlier attempt or made up by a benchmark.
