@@ -16,6 +16,16 @@
 
 namespace tallsketch {
 
+namespace {
+
+/// What has to be done to rows as they are stored.
+std::string describe_encoding(const Encoding& encoding) {
+  return fmt::format("stored {}, {}", encoding.by_columns ? "by columns" : "by rows",
+                     encoding.swapped ? "bytes to be swapped" : "bytes in this machine's order");
+}
+
+}  // namespace
+
 int run_inspect(const InspectOptions& options, const Communicator& comm) {
   Progress out(comm.is_root() && !options.run.quiet ? stdout : nullptr, true);
   Watchdog watchdog(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()), &out);
@@ -28,7 +38,9 @@ int run_inspect(const InspectOptions& options, const Communicator& comm) {
   const int ranks = options.ranks > 0 ? options.ranks : comm.size();
   for (const std::string& file : info.files) out.line("file:    " + file);
   out.line(fmt::format("A:       {} {} x {}, {}, {}, {}", info.a_name, shape.m, shape.n, info.dtype, info.layout,
-                       bytes_text(shape.m * shape.a_row_bytes())));
+                       bytes_text(shape.m * shape.n * stored_size(source->encoding().type))));
+  out.line(
+      fmt::format("         {}, computed with as {}", describe_encoding(source->encoding()), to_word(shape.a_type)));
   out.line(fmt::format("b:       {} {} x {}", info.b_name, shape.m, shape.r));
   out.line(fmt::format("reading: {}", info.io_mode));
   for (const std::string& warning : info.warnings) out.line("warning: " + warning);

@@ -22,14 +22,6 @@ bool same_file(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-std::vector<std::string> input_files(const InputOptions& input) {
-  std::vector<std::string> files;
-  for (const std::string& file : input.files) files.push_back(parse_dataset_name(file).file);
-  const DatasetName b = parse_dataset_name(input.b);
-  if (!b.dataset.empty()) files.push_back(b.file);
-  return files;
-}
-
 void check_outputs(const std::vector<std::string>& inputs, std::vector<OutputFile> outputs) {
   std::erase_if(outputs, [](const OutputFile& output) { return output.path.empty() || output.path == "-"; });
   for (std::size_t i = 0; i < outputs.size(); ++i) {

@@ -5,12 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "src/options.h"
-
 namespace tallsketch {
-
-/// The files that the input options name.
-std::vector<std::string> input_files(const InputOptions& input);
 
 /// A file that a run writes, and the option that names it; empty or "-": none.
 struct OutputFile {

@@ -11,6 +11,7 @@
 #include "drivers/reported_run.h"
 #include "src/atomic_file.h"
 #include "src/communicator.h"
+#include "src/file_source.h"
 #include "src/row_ranges.h"
 #include "src/sketch_file.h"
 #include "src/sketching.h"
@@ -74,7 +75,7 @@ int run_sketch(const SketchFileOptions& options, const Communicator& comm) {
     const auto check_files = [&] {
       comm.together([&] {
         if (!comm.is_root()) return;
-        check_outputs(merges ? options.input.files : input_files(options.input),
+        check_outputs(merges ? options.input.files : input_paths(options.input),
                       {{merges ? "--merge" : "--output", output},
                        {"--report", options.report},
                        {"--checkpoint", options.checkpoint.path}});

@@ -15,6 +15,7 @@
 #include "src/atomic_file.h"
 #include "src/communicator.h"
 #include "src/error.h"
+#include "src/file_source.h"
 #include "src/from_sketch.h"
 #include "src/hdf5_writer.h"
 #include "src/open_source.h"
@@ -141,7 +142,7 @@ int run_solve(const SolveOptions& options, const Communicator& comm) {
     const OpenedSource opened = has_rows ? run.open(options.input, options.synthetic) : OpenedSource{};
     comm.together([&] {
       if (!comm.is_root()) return;
-      std::vector<std::string> inputs = input_files(options.input);
+      std::vector<std::string> inputs = input_paths(options.input);
       if (made) inputs.push_back(made->name);
       check_outputs(inputs,
                     {{"--output", output}, {"--report", options.report}, {"--checkpoint", options.checkpoint.path}});

@@ -199,12 +199,19 @@ void write_tile(const void* tile, std::int64_t word, std::int64_t rows, std::int
   }
 }
 
+/// Threads that are worth waking for so many elements: waking one costs about as much as decoding some 100 KB.
+int worthwhile(int threads, std::int64_t count, std::int64_t word) {
+  constexpr std::int64_t kLeastBytes = std::int64_t{1} << 20;
+  return static_cast<int>(std::clamp<std::int64_t>(count * word / kLeastBytes, 1, std::max(1, threads)));
+}
+
 void decode_columns(const EncodedView& from, std::byte* out, ElementType out_type, int threads) {
   const auto* const in = static_cast<const std::byte*>(from.data);
   const std::int64_t width = stored_size(from.encoding.type), word = element_size(out_type);
   const std::int64_t across = (from.cols + kTileCols - 1) / kTileCols;
   const std::int64_t tiles = (from.rows + kTileRows - 1) / kTileRows * across;
-#pragma omp parallel for num_threads(threads) schedule(static)
+  const int workers = worthwhile(threads, from.rows * from.cols, word);
+#pragma omp parallel for num_threads(workers) schedule(static)
   for (std::int64_t t = 0; t < tiles; ++t) {
     alignas(64) std::byte tile[kTilePitch * kTileCols * 8];
     const std::int64_t i0 = t / across * kTileRows, j0 = t % across * kTileCols;
@@ -232,7 +239,8 @@ void decode(const EncodedView& from, void* out, ElementType out_type, int thread
   const std::int64_t count = from.rows * from.cols;
   const bool copies = !from.encoding.swapped && stored_type_of(out_type) == from.encoding.type;
   constexpr std::int64_t kPiece = 65536;  // elements of a task: long streams, enough tasks to balance
-#pragma omp parallel for num_threads(threads) schedule(static)
+  const int workers = worthwhile(threads, count, word);
+#pragma omp parallel for num_threads(workers) schedule(static)
   for (std::int64_t k = 0; k < count; k += kPiece) {
     const std::int64_t piece = std::min(kPiece, count - k);
     if (copies) {

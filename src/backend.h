@@ -138,6 +138,12 @@ class Backend {
   virtual SketchTiming time_sketch(const SketchCase& timed, int repeats) = 0;
   /// The same for the refinement pass.
   virtual PassTiming time_pass(const TimedShape& shape, int repeats) = 0;
+  /// Seconds to copy so many bytes from page-locked host memory to the device, with nothing beside it; nothing where rows
+  /// are not copied. For benchmarks.
+  virtual std::optional<double> copy_seconds(std::int64_t bytes) {
+    static_cast<void>(bytes);
+    return std::nullopt;
+  }
 };
 
 /// Collective. Errors: kUsage when CUDA is asked of a build without it; kCommunication for missing or shared GPUs.

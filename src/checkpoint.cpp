@@ -168,8 +168,9 @@ Checkpoint read_checkpoint(const std::string& path, const SketchOptions& sketch)
   const std::string text = hdf5_text(file, "/identity");
   Checkpoint checkpoint = parse_checkpoint(text, what, sketch);
   const auto r = static_cast<std::int64_t>(checkpoint.b_squares.size());
-  const std::int64_t cols = file.dataset("/sketch").cols(), n = cols - r;
-  require(n >= 1, ErrorKind::kInput, fmt::format("/sketch of {} has {} columns, {} of them of b", what, cols, r));
+  const std::int64_t cols = hdf5_columns(file, "/sketch"), n = cols - r;
+  require(n >= 1 && cols <= kMaxSketchRows, ErrorKind::kInput,
+          fmt::format("/sketch of {} has {} columns, {} of them of b", what, cols, r));
   checkpoint.sketch = hdf5_values(file, "/sketch", sketch_rows(checkpoint, cols), cols, ElementType::kFloat64);
   checkpoint.b_squares = hdf5_values(file, "/b_squares", r, 1, ElementType::kFloat64);
   if (!checkpoint.passes.empty()) {

@@ -66,6 +66,17 @@ const Words<ReducedSolverChoice>& words_of(ReducedSolverChoice) {
   return words;
 }
 
+const Words<IoChoice>& words_of(IoChoice) {
+  static const Words<IoChoice> words = {
+      {"auto", IoChoice::kAuto}, {"mpio", IoChoice::kMpio}, {"direct", IoChoice::kDirect}};
+  return words;
+}
+
+const Words<DataPrecision>& words_of(DataPrecision) {
+  static const Words<DataPrecision> words = {{"stored", DataPrecision::kStored}, {"fp32", DataPrecision::kFp32}};
+  return words;
+}
+
 const Words<RankPolicy>& words_of(RankPolicy) {
   static const Words<RankPolicy> words = {{"error", RankPolicy::kError}, {"min-norm", RankPolicy::kMinNorm}};
   return words;

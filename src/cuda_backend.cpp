@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "src/communicator.h"
+#include "src/cuda_copy_timing.h"
 #include "src/cuda_device.h"
 #include "src/cuda_direct_qr.h"
 #include "src/cuda_gram.h"
@@ -95,6 +96,7 @@ class CudaBackend final : public Backend {
   NormalSums normal_end() override;
   SketchTiming time_sketch(const SketchCase& timed, int repeats) override { return time_cuda_sketch(timed, repeats); }
   PassTiming time_pass(const TimedShape& shape, int repeats) override { return time_cuda_pass(shape, repeats); }
+  std::optional<double> copy_seconds(std::int64_t bytes) override { return time_pinned_copy(bytes); }
 
  private:
   bool is_gram() const { return job_.compression == Compression::kGram; }

@@ -122,29 +122,53 @@ std::string hdf5_text_attribute(const Hdf5File& file, const std::string& dataset
   return text;
 }
 
+namespace {
+
+/// An open dataset of Hdf5Image::add, and its shape.
+struct OpenMatrix {
+  Hdf5Handle dataset;
+  std::array<hsize_t, 2> dims = {0, 1};
+};
+
+OpenMatrix open_matrix(const Hdf5File& file, const std::string& name) {
+  OpenMatrix matrix;
+  matrix.dataset = Hdf5Handle(H5Dopen2(file.handle(), name.c_str(), H5P_DEFAULT), H5Dclose);
+  if (matrix.dataset.get() < 0) fail_to_read(file, name);
+  const Hdf5Handle space(H5Dget_space(matrix.dataset.get()), H5Sclose);
+  const int rank = H5Sget_simple_extent_ndims(space.get());
+  require(rank == 1 || rank == 2, ErrorKind::kInput,
+          fmt::format("{} of '{}' has {} dimensions: the file is corrupt", name, file.path(), rank));
+  H5Sget_simple_extent_dims(space.get(), matrix.dims.data(), nullptr);
+  return matrix;
+}
+
+}  // namespace
+
+std::int64_t hdf5_columns(const Hdf5File& file, const std::string& name) {
+  return static_cast<std::int64_t>(open_matrix(file, name).dims[1]);
+}
+
 std::vector<double> hdf5_values(const Hdf5File& file, const std::string& name, std::int64_t rows, std::int64_t cols,
                                 ElementType stored) {
-  const Hdf5Dataset dataset = file.dataset(name);
-  const bool as_written = dataset.rows() == rows && dataset.cols() == cols && dataset.type() == stored &&
-                          dataset.layout() == "contiguous" && !dataset.big_endian();
+  const OpenMatrix matrix = open_matrix(file, name);
+  const Hdf5Handle type(H5Dget_type(matrix.dataset.get()), H5Tclose);
+  const Hdf5Handle creation(H5Dget_create_plist(matrix.dataset.get()), H5Pclose);
+  const bool as_written =
+      matrix.dims == std::array<hsize_t, 2>{static_cast<hsize_t>(rows), static_cast<hsize_t>(cols)} &&
+      H5Tequal(type.get(), stored == ElementType::kFloat64 ? H5T_IEEE_F64LE : H5T_IEEE_F32LE) > 0 &&
+      H5Pget_layout(creation.get()) == H5D_CONTIGUOUS && H5Pget_external_count(creation.get()) == 0;
+  require(as_written, ErrorKind::kInput,
+          fmt::format("{} of '{}' is {} x {}; it should be {} x {} {}, contiguous: the file is corrupt, or not as "
+                      "tallsketch wrote it",
+                      name, file.path(), matrix.dims[0], matrix.dims[1], rows, cols, to_word(stored)));
+  const std::int64_t bytes = rows * cols * element_size(stored);
   require(
-      as_written, ErrorKind::kInput,
-      fmt::format("{} of '{}' is {} x {} {}, {}; it should be {} x {} {}, contiguous: the file is corrupt, or not as "
-                  "tallsketch wrote it",
-                  name, file.path(), dataset.rows(), dataset.cols(), dataset.type_text(), dataset.layout(), rows, cols,
-                  to_word(stored)));
-  require(dataset.storage_bytes() <= bytes_of(file), ErrorKind::kInput,
-          fmt::format("{} of '{}' claims {}, more than the file has: it is corrupt", name, file.path(),
-                      bytes_text(dataset.storage_bytes())));
-  const auto count = static_cast<std::size_t>(rows * cols);
-  std::vector<double> values(count);
-  if (stored == ElementType::kFloat64) {
-    dataset.read({0, rows}, values.data());
-    return values;
-  }
-  std::vector<float> narrow(count);
-  dataset.read({0, rows}, narrow.data());
-  std::copy(narrow.begin(), narrow.end(), values.begin());
+      bytes <= bytes_of(file), ErrorKind::kInput,
+      fmt::format("{} of '{}' claims {}, more than the file has: it is corrupt", name, file.path(), bytes_text(bytes)));
+  std::vector<double> values(static_cast<std::size_t>(rows * cols));
+  const herr_t status =  // floats are widened by HDF5, exactly
+      H5Dread(matrix.dataset.get(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data());
+  if (status < 0) fail_to_read(file, name);
   return values;
 }
 

@@ -53,9 +53,13 @@ NonFinite over_ranks(NonFinite mine, const Communicator& comm) {
 void throw_if_any(const NonFinite& found, const char* matrix, const std::string& dataset, const SourceInfo& info,
                   const char* what) {
   if (found.count == 0) return;
+  const std::string note =
+      dataset == info.a_name && !info.narrowing.empty()
+          ? fmt::format(" ({}: larger than 3.4e38 is infinite there; --data-precision stored keeps it)", info.narrowing)
+          : "";
   throw Error(ErrorKind::kNonFinite,
-              fmt::format("{} has {} {}; the first is at row {}, column {} (0-based) of dataset {} in {}", matrix,
-                          found.count, what, found.row, found.col, dataset, fmt::join(info.files, ", ")));
+              fmt::format("{} has {} {}; the first is at row {}, column {} (0-based) of dataset {} in {}{}", matrix,
+                          found.count, what, found.row, found.col, dataset, fmt::join(info.files, ", "), note));
 }
 
 /// Calls f with the data in their stored type and the conversion to double.

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "src/communicator.h"
-#include "src/hdf5_source.h"
+#include "src/file_source.h"
 #include "src/host_backend.h"
 #include "src/text.h"
 
@@ -26,7 +26,7 @@ SyntheticProblem problem_of(const SyntheticOptions& options) {
 }
 
 OpenedSource open_source(const InputOptions& input, const SyntheticOptions& synthetic, const Communicator& comm) {
-  if (synthetic.kind.empty()) return {open_hdf5_source(input, comm), {}};
+  if (synthetic.kind.empty()) return {open_file_source(input, comm), {}};
   OpenedSource opened;
   comm.together([&] {
     auto source = std::make_unique<SyntheticSource>(problem_of(synthetic), host_threads(comm));

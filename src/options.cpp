@@ -11,15 +11,24 @@ DatasetName parse_dataset_name(const std::string& text) {
 }
 
 void add_input_options(CLI::App& app, InputOptions& options) {
-  app.add_option("FILE", options.files, "HDF5 file with A, or several row shards in order; FILE:/name picks a dataset")
+  app.add_option("FILE", options.files,
+                 "HDF5 or .npy file with A, or several row shards in order; FILE:/name picks a dataset")
       ->required()
       ->type_name("FILE[:/A]");
-  app.add_option("--a", options.a, "dataset of A, (m, n), float16, float32 or float64, either byte order")
+  app.add_option("--a", options.a, "dataset of A, (m, n): floats, bfloat16, integers, booleans (docs/formats.md)")
       ->capture_default_str()
       ->type_name("/NAME");
-  app.add_option("--b", options.b, "dataset of b, (m), (m, 1) or (m, r); FILE:/name for a file of its own")
+  app.add_option("--b", options.b, "dataset of b, (m), (m, 1) or (m, r); FILE:/name or FILE.npy for a file of its own")
       ->capture_default_str()
       ->type_name("/NAME");
+  app.add_flag("--transpose", options.transpose,
+               "A is stored (n, m), as MATLAB, Julia and Fortran write it, and a b of two dimensions (r, m)");
+  add_choice(app, "--io", options.io,
+             "how rows are read: mpio: by parallel HDF5; direct: at their place in the file, by several threads, which "
+             "only contiguous datasets and .npy files allow; auto: by what is faster for the layout");
+  add_choice(app, "--data-precision", options.data_precision,
+             "fp32: A of float64 or of 32- and 64-bit integers is rounded to float32 as it is read, and x solves the "
+             "rounded problem");
 }
 
 void add_sketch_options(CLI::App& app, SketchOptions& options) {

@@ -30,6 +30,9 @@ struct InputOptions {
   std::vector<std::string> files;  // each FILE or FILE:/name
   std::string a = "/A";
   std::string b = "/b";
+  bool transpose = false;  // A is stored (n, m)
+  IoChoice io = IoChoice::kAuto;
+  DataPrecision data_precision = DataPrecision::kStored;
   bool may_be_wide = false;  // m < n is no error: these are some rows of a larger matrix
 };
 
@@ -190,6 +193,13 @@ struct BenchPassesOptions {
   RunOptions run;
 };
 
+struct BenchIoOptions {
+  InputOptions input;
+  SyntheticOptions synthetic;  // instead of files
+  int repeats = 3;
+  RunOptions run;
+};
+
 /// The grid of study geometry: every combination of the lists that belongs to the sketch family.
 struct StudyGeometryOptions {
   std::int64_t rows = 8192;
@@ -230,6 +240,7 @@ void add_inspect_options(CLI::App& app, InspectOptions& options);
 void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options);
 void add_bench_solve_options(CLI::App& app, BenchSolveOptions& options);
 void add_bench_passes_options(CLI::App& app, BenchPassesOptions& options);
+void add_bench_io_options(CLI::App& app, BenchIoOptions& options);
 void add_study_geometry_options(CLI::App& app, StudyGeometryOptions& options);
 
 }  // namespace tallsketch

@@ -111,6 +111,13 @@ void add_bench_passes_options(CLI::App& app, BenchPassesOptions& options) {
   add_run_options(app, options.run);
 }
 
+void add_bench_io_options(CLI::App& app, BenchIoOptions& options) {
+  add_source_options(app, options.input, options.synthetic);
+  add_repeats(app, options.repeats);
+  add_backend_choice(app, options.run);
+  add_run_options(app, options.run);
+}
+
 void add_study_geometry_options(CLI::App& app, StudyGeometryOptions& options) {
   app.add_option("--rows", options.rows, "m, rows of the orthonormal basis U")
       ->transform(size_value())

@@ -30,6 +30,7 @@ Json problem_json(const Report& report) {
   problem["n"] = report.shape ? Json(report.shape->n) : Json(nullptr);
   problem["r"] = report.shape ? Json(report.shape->r) : Json(nullptr);
   problem["dtype"] = report.shape ? Json(report.source.dtype) : Json(nullptr);
+  problem["computed_dtype"] = report.shape ? Json(to_word(report.shape->a_type)) : Json(nullptr);
   problem["layout"] = report.shape ? Json(report.source.layout) : Json(nullptr);
   return problem;
 }

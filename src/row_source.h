@@ -16,10 +16,11 @@ namespace tallsketch {
 struct SourceInfo {
   std::vector<std::string> files;
   std::string a_name, b_name;
-  std::string dtype;   // of A, as stored: "float32", "float64 big-endian", ...
-  std::string layout;  // "contiguous", "chunked (2048 x 121), deflate, shuffle", "made as it is read"
+  std::string dtype;   // of A, as stored: "float32", "float64 big-endian", "int16", ...
+  std::string layout;  // "contiguous, stored (n, m)", "chunked (2048 x 121), gzip, shuffle", "made as it is read"
   std::string io_mode;
   std::vector<std::string> warnings;
+  std::string narrowing = {};  // what made A narrower than it is stored; empty: nothing did
 };
 
 class RowSource {

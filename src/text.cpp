@@ -25,4 +25,22 @@ const char* to_word(ElementType type) {
   return "unknown";
 }
 
+const char* to_word(StoredType type) {
+  switch (type) {
+    case StoredType::kFloat16: return "float16";
+    case StoredType::kBfloat16: return "bfloat16";
+    case StoredType::kFloat32: return "float32";
+    case StoredType::kFloat64: return "float64";
+    case StoredType::kInt8: return "int8";
+    case StoredType::kUint8: return "uint8";
+    case StoredType::kInt16: return "int16";
+    case StoredType::kUint16: return "uint16";
+    case StoredType::kInt32: return "int32";
+    case StoredType::kUint32: return "uint32";
+    case StoredType::kInt64: return "int64";
+    case StoredType::kUint64: return "uint64";
+  }
+  return "unknown";
+}
+
 }  // namespace tallsketch

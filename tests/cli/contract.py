@@ -45,6 +45,7 @@ HELP = {
     "study geometry": ["--rows", "--cols", "--coherence", "--head", "--data-seed", "--oversample", "--sketch", "--hash", "--zeta",
                        "--kappa", "--block-nnz", "--block-rows", "--input-blocks", "--precision", "--scaling", "--seed",
                        "--seeds", "--output", "--backend", *RUN_OPTIONS],
+    "bench io": ["--a", "--b", "--kind", "--rows", "--cols", "--repeats", "--backend", *RUN_OPTIONS],
     "bench passes": ["--cols", "--bytes", "--dtype", "--rhs", "--repeats", *RUN_OPTIONS],
     "bench sketch": ["--cols", "--bytes", "--rows", "--oversample", "--sketch-rows", "--family", "--hash", "--zeta", "--kappa",
                      "--block-nnz", "--block-rows", "--input-blocks", "--precision", "--rounding", "--dtype", "--kernel", "--rhs", "--repeats",
@@ -452,8 +453,8 @@ def check_inspect_and_bench(checks, folder):
     """inspect tells shapes, types, layout and plan; bench sketch prints one strict JSON line a run."""
     for ranks in (1, 3):
         # What solve would use: of a sketch its rows, two for a column and 64 that check x; or the Gram matrix.
-        for options, words in (([], ["preconditioner: FP64 Gram matrix", "then refinement passes"]),
-                               (ONE_PASS, ["d = 1024"]), (["--sketch-rows", 64], ["d = 64", "then refinement passes"])):
+        for options, words in (([], ["preconditioner: FP64 Gram matrix", "passes; a rank needs"]),
+                               (ONE_PASS, ["d = 1024"]), (["--sketch-rows", 64], ["d = 64", "passes; a rank needs"])):
             name = f"inspect {' '.join(map(str, options))}, {ranks} ranks"
             done = run(["inspect", "p.h5", "--ranks", 8, *options], ranks=ranks, cwd=folder)
             checks.check(f"{name}: exit 0, plain", done.code == 0 and plain_lines(done.out), done)

@@ -70,9 +70,29 @@ def make_inputs(folder):
     write(at("whole.h5"), A=rng.standard_normal((17000, N)).astype("f4"), b=np.zeros(17000, "f4"))
     with open(at("whole.h5"), "rb") as whole, open(at("cut.h5"), "wb") as cut:  # C-09
         cut.write(whole.read(60000))
-    write(at("int32.h5"), A=(100 * a).astype("i4"), b=b)
-    write(at("uint8.h5"), A=a, b=np.arange(M).astype("u1"))
-    write(at("bool.h5"), A=a > 0, b=b)
+    np.save(at("a.npy"), a)
+    np.save(at("b.npy"), b)
+    with open(at("a.npy"), "rb") as whole, open(at("cut.npy"), "wb") as cut:
+        cut.write(whole.read(5000))
+    with open(at("a.npy"), "rb") as whole, open(at("header.npy"), "wb") as changed:
+        changed.write(whole.read().replace(b"'shape'", b"'shope'"))
+    np.save(at("complex.npy"), a.astype("c8"))
+    np.save(at("rank3.npy"), a.reshape(M, N, 1))
+    np.save(at("records.npy"), np.zeros(9, [("x", "f4"), ("y", "i4")]))
+    np.savez(at("archive.npz"), A=a)
+    with open(at("old.mat"), "wb") as file:
+        file.write(b"MATLAB 5.0 MAT-file, Platform: GLNXA64".ljust(128) + bytes(1000))
+    write(at("across.h5"), A=np.ascontiguousarray(a.T), b=b)  # C-11
+    write(at("matlab.h5"), A=np.ascontiguousarray(a.T), b=b[None, :])
+    write(at("nothing.h5"), A=np.array([0, 0], "u8"), b=b)
+    with h5py.File(at("matlab.h5"), "r+") as file:
+        file["A"].attrs["MATLAB_class"] = np.bytes_("single")
+    with h5py.File(at("nothing.h5"), "r+") as file:
+        file["A"].attrs["MATLAB_empty"] = 1
+    write(at("b_across.h5"), A=a, b=b[None, :])
+    write(at("chunked.h5"), A=(a, {"chunks": (64, N), "compression": "gzip"}), b=b)
+    write(at("chunked_b.h5"), A=a, b=(b, {"chunks": (64,)}))
+    write(at("text_b.h5"), A=a, b=np.array([b"1"] * M))
     write(at("complex.h5"), A=a.astype("c8"), b=b)
     write(at("long.h5"), A=a.astype(np.longdouble), b=b)
     write(at("rank3.h5"), A=a.reshape(M, N, 1), b=b)
@@ -186,6 +206,15 @@ def usage_cases():
              ["d = 5", "n = 5", "--oversample"]),
         Case("d below n", 2, [*good, "--sketch-rows", "4"], ["d = 4", "n = 7", "--sketch-rows 8"]),
         Case("wide", 2, ["solve", "@wide.h5"], ["10 rows", "20 columns", "transpose"]),  # C-32
+        Case("stored (n, m)", 2, ["solve", "@across.h5"], ["7 rows", "2003 columns", "--transpose"]),  # C-11
+        Case("written by MATLAB", 2, ["solve", "@matlab.h5"], ["7 rows", "2003 columns", "MATLAB", "--transpose"]),
+        Case("transposed for nothing", 2, [*good, "--transpose"], ["7 rows", "2003 columns", "leave --transpose out"]),
+        Case("chunks read directly", 2, ["solve", "@chunked.h5", "--io", "direct"],
+             ["--io direct", "/A", "chunked (64 x 7), gzip", "--io mpio"]),
+        Case("chunks of b read directly", 2, ["solve", "@chunked_b.h5", "--io", "direct"], ["--io direct", "/b", "chunked (64)"]),
+        Case(".npy without b", 2, ["solve", "@a.npy"], ["/b", "--b FILE.npy"]),
+        Case("a name inside .npy", 2, ["solve", "@a.npy:/A", "--b", "@b.npy"], ["a.npy", "one array", ":/A"]),
+        Case("output is the .npy of b", 2, [*good, "--b", "@b.npy", "-o", "@b.npy"], ["b.npy", "input"]),
         Case("output is the input", 2, [*good, "-o", "@good.h5"], ["good.h5", "input"]),
         Case("output is the input by another path", 2, [*good, "-o", "@folder/../good.h5"], ["good.h5", "input"]),
         Case("output is the file of b", 2, ["solve", "@double.h5", "--b", "@good.h5:/b", "-o", "@good.h5"],
@@ -224,7 +253,7 @@ def usage_cases():
         "--memory": ["lots", "-1", "1Q"], "--timeout": ["-1", "soon", "5y"], "--method": ["lsqr"], "--precision": ["fp8"],
         "--ridge": ["-1", "nan", "inf", "-inf", "1e301", "much"], "--tol": ["0", "1", "-1e-9", "nan", "inf", "1e-9x"],
         "--max-iters": ["0", "-1", "1.5"], "--rank-deficient": ["warn"], "--preconditioner": ["jacobi"],
-        "--reduced-solver": ["lu"], "--check-rows": ["-1", "4097", "1.5"],
+        "--reduced-solver": ["lu"], "--io": ["posix", ""], "--data-precision": ["fp16"], "--check-rows": ["-1", "4097", "1.5"],
         "--backend": ["gpu"], "--comm": ["tcp"], "--sketch": ["gaussian"], "--scaling": ["rows"],
     }
     for option, wrong in values.items():
@@ -298,9 +327,20 @@ def input_cases(whole_bytes):
         Case("wrong name of b", 3, ["solve", "@good.h5", "--b", "/rhs"], ["/rhs", "/A, /b", "--b"]),
         Case("missing file of b", 3, ["solve", "@good.h5", "--b", "@none.h5:/b"], ["none.h5", "No such file"]),
         Case("a group for A", 3, ["solve", "@good.h5", "--a", "/"], ["good.h5"], ranks=(1,)),
-        solve("int32.h5", ["/A", "int32", "float32", "astype"]),
-        solve("uint8.h5", ["/b", "uint8"], ranks=(1,)),
-        solve("bool.h5", ["/A", "boolean"], ranks=(1,)),
+        solve("text_b.h5", ["/b", "text", "float32", "astype"]),
+        Case("cut .npy", 3, ["solve", "@cut.npy", "--b", "@b.npy"],
+             ["cut.npy", "truncated", f"5000 of {M * N * 4 + 128} bytes"]),
+        Case("malformed .npy", 3, ["solve", "@header.npy", "--b", "@b.npy"], ["header.npy", "malformed", "shope"]),
+        Case("complex .npy", 3, ["solve", "@complex.npy", "--b", "@b.npy"], ["complex.npy", "<c8", "astype"], ranks=(1,)),
+        Case("rank 3 .npy", 3, ["solve", "@rank3.npy", "--b", "@b.npy"], ["rank3.npy", "3 dimensions"], ranks=(1,)),
+        Case("records .npy", 3, ["solve", "@records.npy", "--b", "@b.npy"], ["records.npy", "structured"], ranks=(1,)),
+        Case("missing b.npy", 3, ["solve", "@good.h5", "--b", "@none.npy"], ["none.npy", "No such file"]),
+        Case("archive of numpy", 3, ["solve", "@archive.npz"], ["archive.npz", "numpy.save"], ranks=(1,)),
+        Case("old MATLAB file", 3, ["solve", "@old.mat"], ["old.mat", "-v7.3"], ranks=(1,)),
+        Case("an empty MATLAB matrix", 3, ["solve", "@nothing.h5"], ["/A", "MATLAB"], ranks=(1,)),
+        Case("b stored across", 3, ["solve", "@b_across.h5"], ["/b", "(r, m)"], ranks=(1,)),
+        Case("shards of two types, HDF5 and .npy", 3, ["solve", "@double.h5", "@a.npy", "--b", "@b.npy"],
+             ["shards", "float32", "float64", "a.npy"], ranks=(1,)),
         solve("complex.h5", ["/A", "complex"], ranks=(1,)),
         solve("long.h5", ["/A", "128-bit"], ranks=(1,)),
         solve("rank3.h5", ["3 dimensions", "(m, n)"]),
@@ -343,6 +383,8 @@ def value_cases():
         *(solve(4, name, [*words, "--scaling auto"], "--scaling", "none", *more) for more in (ONE_PASS, SKETCHED)
           for name, words in (("huge.h5", ["A has 1 ", "float32", "row 1234, column 3 "]),
                               ("huge_b.h5", ["b has 1 ", "float32", "row 77, column 0 "]), ("overflow.h5", ["overflow"]))),
+        solve(4, "huge.h5", ["A has 1 ", "row 1234, column 3 ", "float64 rounded to float32", "--data-precision stored"],
+              "--data-precision", "fp32"),
         solve(4, "huge.h5", ["Gram matrix overflowed", "--scaling auto"], "--scaling", "none"),  # 1e300 squared
         solve(4, "nan_huge.h5", ["A has 1 ", "row 9, column 1 "]),
         solve(4, "nan_huge.h5", ["A has 1 ", "row 9, column 1 "], "--precision", "fp64"),

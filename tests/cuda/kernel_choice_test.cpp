@@ -29,7 +29,7 @@ std::vector<double> sketch_with(KernelChoice kernel, const SketchSpec& spec, Row
   Plan plan = make_plan(source.shape(), spec, 1, limits);
   plan.residency = resident ? Residency::kDevice : Residency::kFile;
   const RowRange all = plan.rank_rows[0];
-  backend->begin({spec, source.shape(), plan, all, ScalingChoice::kAuto});
+  backend->begin({.spec = spec, .shape = source.shape(), .plan = plan, .rows = all});
   for_each_chunk(all, plan.chunk_rows, [&](RowRange rows) {
     ChunkBuffer& chunk = backend->next_buffer(rows);
     source.read(rows, chunk.a, chunk.b);

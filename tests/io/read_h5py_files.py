@@ -145,11 +145,11 @@ def sketch_and_solve_bound(n, d):
     return np.sqrt(1 + 1.3 * n / (d - n) * (1 + 3 * spread)) - 1
 
 
-def main():
-    checks = Checks()
+def compare(checks, make):
+    """Solves every reading that make(folder) gives, on all its ranks and chunkings, and compares within its group."""
     print(f"data seed {SEED}, sketch seed 0")
     with Folder() as folder:
-        readings, groups = make_files(folder)
+        readings, groups = make(folder)
         best = {g: np.linalg.norm(a @ np.linalg.lstsq(a, b, rcond=None)[0] - b, axis=0) for g, (a, b) in groups.items()}
         jobs = [(k, reading, ranks, chunk) for k, reading in enumerate(readings) for ranks in reading.ranks
                 for chunk in reading.chunk_rows if chunk == 0 or ranks in (1, 3)]
@@ -184,6 +184,11 @@ def main():
             bound = sketch_and_solve_bound(a.shape[1], d)
             checks.check(f"{name}: residual excess within [0, {bound:.3f}]",
                          np.all(excess > -1e-6) and np.all(excess < bound), f"excess {excess}, d = {d}")
+
+
+def main():
+    checks = Checks()
+    compare(checks, make_files)
     return checks.finish()
 
 

@@ -55,7 +55,7 @@ TEST_CASE("Addresses need no alignment, and threads change nothing") {
     for (const bool by_columns : {false, true}) {
       for (const std::size_t shift : {std::size_t{1}, std::size_t{3}, std::size_t{6}}) {
         check_decode({type, true, by_columns}, 131, 37, element_type_of(type), shift, 1);
-        check_decode({type, false, by_columns}, 2100, 37, element_type_of(type), shift, 3);  // more than one piece
+        check_decode({type, false, by_columns}, 40001, 37, element_type_of(type), shift, 3);  // enough for 3 threads
       }
     }
   }

@@ -1,0 +1,91 @@
+#include "src/direct_reader.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "src/error.h"
+
+namespace tallsketch {
+
+namespace {
+
+/// What a read met: 0 and the place where the file ended, or errno.
+struct Failure {
+  bool failed = false;
+  int reason = 0;
+  std::int64_t at = 0;
+};
+
+Failure read_fully(int descriptor, std::int64_t offset, std::int64_t bytes, std::byte* out) {
+  while (bytes > 0) {
+    const ssize_t got = ::pread(descriptor, out, static_cast<std::size_t>(bytes), offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return {true, got < 0 ? errno : 0, offset};
+    offset += got;
+    bytes -= got;
+    out += got;
+  }
+  return {};
+}
+
+}  // namespace
+
+// 2 MiB: long enough for disks, short enough that threads end together.
+std::int64_t DirectReader::block_bytes = std::int64_t{2} << 20;
+
+DirectReader::DirectReader(const std::string& path, int threads) : path_(path), threads_(std::max(1, threads)) {
+  descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  require(descriptor_ >= 0, ErrorKind::kInput, fmt::format("cannot read '{}': {}", path, std::strerror(errno)));
+}
+
+DirectReader::~DirectReader() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void DirectReader::read(const StridedBytes& pieces, std::byte* out) const {
+  if (pieces.bytes == 0 || pieces.count == 0) return;
+  // Tasks: parts of long pieces, or several short pieces.
+  const std::int64_t parts = (pieces.bytes + block_bytes - 1) / block_bytes;  // of a piece
+  const std::int64_t together = std::max<std::int64_t>(1, block_bytes / pieces.bytes);
+  const std::int64_t tasks = (pieces.count + together - 1) / together * parts;
+  std::atomic<std::int64_t> next{0};
+  std::vector<Failure> failures(static_cast<std::size_t>(std::min<std::int64_t>(threads_, tasks)));
+  const auto work = [&](Failure& failure) {
+    for (std::int64_t t = next++; t < tasks && !failure.failed; t = next++) {
+      const std::int64_t begin = t % parts * block_bytes, bytes = std::min(block_bytes, pieces.bytes - begin);
+      const std::int64_t first = t / parts * together, last = std::min(pieces.count, first + together);
+      for (std::int64_t k = first; k < last && !failure.failed; ++k) {
+        failure =
+            read_fully(descriptor_, pieces.offset + k * pieces.stride + begin, bytes, out + k * pieces.pitch + begin);
+      }
+    }
+  };
+  // Threads of each call, not a team that waits: between reads the cores belong to those who compute.
+  std::vector<std::jthread> others;
+  for (std::size_t k = 1; k < failures.size(); ++k) {
+    try {
+      others.emplace_back([&work, &failure = failures[k]] { work(failure); });
+    } catch (const std::system_error&) {
+      break;  // no more threads here: the others read it all
+    }
+  }
+  work(failures.front());
+  others.clear();  // joins
+  for (const Failure& failure : failures) {
+    require(!failure.failed, ErrorKind::kInput,
+            failure.reason != 0
+                ? fmt::format("cannot read '{}' at byte {}: {}", path_, failure.at, std::strerror(failure.reason))
+                : fmt::format("'{}' ends at byte {} while it is read: it was shortened; run again when it is complete",
+                              path_, failure.at));
+  }
+}
+
+}  // namespace tallsketch

@@ -1,0 +1,288 @@
+#include "src/hdf5_dataset.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "src/error.h"
+#include "src/hdf5_type.h"
+
+namespace tallsketch {
+
+namespace {
+
+std::string filter_name(hid_t creation, unsigned index, H5Z_filter_t& id) {
+  unsigned flags = 0, config = 0;
+  std::size_t values = 0;
+  std::array<char, 64> name{};
+  id = H5Pget_filter2(creation, index, &flags, &values, nullptr, name.size(), name.data(), &config);
+  switch (id) {
+    case H5Z_FILTER_DEFLATE: return "gzip";
+    case H5Z_FILTER_SHUFFLE: return "shuffle";
+    case H5Z_FILTER_FLETCHER32: return "fletcher32";
+    case H5Z_FILTER_SZIP: return "szip";
+    case H5Z_FILTER_NBIT: return "nbit";
+    case H5Z_FILTER_SCALEOFFSET: return "scaleoffset";
+    default: return name[0] != '\0' ? std::string(name.data()) : fmt::format("number {}", id);
+  }
+}
+
+herr_t list_dataset(hid_t, const char* name, const H5O_info_t* info, void* names) {
+  if (info->type == H5O_TYPE_DATASET) static_cast<std::vector<std::string>*>(names)->push_back(std::string("/") + name);
+  return 0;
+}
+
+std::string dataset_list(hid_t file) {
+  std::vector<std::string> names;
+#if H5_VERSION_GE(1, 12, 0) && !defined(H5_USE_110_API)
+  H5Ovisit2(file, H5_INDEX_NAME, H5_ITER_INC, list_dataset, &names, H5O_INFO_BASIC);
+#else
+  H5Ovisit(file, H5_INDEX_NAME, H5_ITER_INC, list_dataset, &names);
+#endif
+  H5Eclear2(H5E_DEFAULT);
+  if (names.empty()) return "it holds no datasets";
+  constexpr std::size_t kMost = 8;
+  std::string list = "it holds ";
+  for (std::size_t i = 0; i < std::min(names.size(), kMost); ++i) list += (i == 0 ? "" : ", ") + names[i];
+  if (names.size() > kMost) list += fmt::format(" and {} more", names.size() - kMost);
+  return list;
+}
+
+std::string file_name(hid_t object) {
+  const ssize_t length = H5Fget_name(object, nullptr, 0);
+  std::string name(static_cast<std::size_t>(std::max<ssize_t>(0, length)), ' ');
+  H5Fget_name(object, name.data(), name.size() + 1);
+  return name;
+}
+
+H5O_info_t object_info(hid_t object) {
+  H5O_info_t info{};
+#if H5_VERSION_GE(1, 12, 0) && !defined(H5_USE_110_API)
+  check_h5(H5Oget_info3(object, &info, H5O_INFO_BASIC), ErrorKind::kInput, "H5Oget_info");
+#else
+  check_h5(H5Oget_info(object, &info), ErrorKind::kInput, "H5Oget_info");
+#endif
+  return info;
+}
+
+/// Which file an object lives in: not the one that was opened, where an external link led to it.
+unsigned long file_number(hid_t object) { return object_info(object).fileno; }
+
+/// Where its header is: two datasets of a file differ in it.
+std::string object_address(hid_t object) {
+#if H5_VERSION_GE(1, 12, 0) && !defined(H5_USE_110_API)
+  const H5O_token_t token = object_info(object).token;
+  std::string text;
+  for (const std::uint8_t byte : token.__data) text += fmt::format("{:02x}", byte);
+  return text;
+#else
+  return fmt::format("{:x}", object_info(object).addr);
+#endif
+}
+
+/// Errors: kInput: no such dataset, or one of another file
+void check_is_there(const Hdf5File& file, const std::string& name) {
+  require(file.has(name), ErrorKind::kInput,
+          fmt::format("'{}' has no dataset {} ({}); name it with --a, --b or FILE:/name", file.path(), name,
+                      dataset_list(file.handle())));
+  const Hdf5Handle probe(H5Dopen2(file.handle(), name.c_str(), H5P_DEFAULT), H5Dclose);
+  if (probe.get() < 0) {
+    throw Error(ErrorKind::kInput,
+                fmt::format("cannot open dataset {} of '{}': {}", name, file.path(), hdf5_error_text()));
+  }
+  require(file_number(probe.get()) == file_number(file.handle()), ErrorKind::kInput,
+          fmt::format("dataset {} of '{}' is a link into another file, '{}'; give that file itself", name, file.path(),
+                      file_name(probe.get())));
+}
+
+std::array<hsize_t, 2> chunk_of(hid_t creation, int rank) {
+  std::array<hsize_t, 2> chunk = {1, 1};
+  H5Pget_chunk(creation, rank, chunk.data());
+  return chunk;
+}
+
+/// Opens it with a chunk cache that holds two rows (columns) of chunks, so that a chunk shared by two reads is
+/// decompressed once.
+Hdf5Handle open_cached(const Hdf5File& file, const std::string& name, bool by_columns) {
+  check_is_there(file, name);
+  const Hdf5Handle probe(H5Dopen2(file.handle(), name.c_str(), H5P_DEFAULT), H5Dclose);
+  const Hdf5Handle creation(H5Dget_create_plist(probe.get()), H5Pclose);
+  const Hdf5Handle access(H5Pcreate(H5P_DATASET_ACCESS), H5Pclose);
+  const Hdf5Handle space(H5Dget_space(probe.get()), H5Sclose);
+  const Hdf5Handle type(H5Dget_type(probe.get()), H5Tclose);
+  const int rank = H5Sget_simple_extent_ndims(space.get());
+  require(rank == 1 || rank == 2, ErrorKind::kInput,
+          fmt::format("dataset {} of '{}' has {} dimensions; a matrix (m, n) or a vector (m) is needed", name,
+                      file.path(), rank));
+  if (H5Pget_layout(creation.get()) == H5D_CHUNKED) {
+    std::array<hsize_t, 2> dims = {0, 1};
+    H5Sget_simple_extent_dims(space.get(), dims.data(), nullptr);
+    const std::array<hsize_t, 2> chunk = chunk_of(creation.get(), rank);
+    const std::size_t across = by_columns ? 0 : 1;
+    const hsize_t chunks = (dims[across] + chunk[across] - 1) / chunk[across];
+    const std::size_t row_of_chunks = static_cast<std::size_t>(chunk[0] * chunk[1] * chunks) * H5Tget_size(type.get());
+    constexpr std::size_t kCacheLimit = std::size_t{256} << 20;
+    H5Pset_chunk_cache(access.get(), 12421, std::min(kCacheLimit, 2 * row_of_chunks), 1.0);
+  }
+  Hdf5Handle dataset(H5Dopen2(file.handle(), name.c_str(), access.get()), H5Dclose);
+  check_h5(dataset.get(), ErrorKind::kInput, fmt::format("cannot open dataset {} of '{}'", name, file.path()));
+  return dataset;
+}
+
+void read_shape(hid_t dataset, StoredFacts& facts) {
+  const Hdf5Handle space(H5Dget_space(dataset), H5Sclose);
+  facts.rank = H5Sget_simple_extent_ndims(space.get());
+  std::array<hsize_t, 2> dims = {0, 1};
+  H5Sget_simple_extent_dims(space.get(), dims.data(), nullptr);
+  // The product may not overflow, nor one dimension alone where the other is 0.
+  constexpr auto kMost = static_cast<hsize_t>(std::numeric_limits<std::int64_t>::max() / 16);
+  require(std::max(dims[0], dims[1]) <= kMost && dims[0] <= kMost / std::max<hsize_t>(1, dims[1]), ErrorKind::kInput,
+          fmt::format("{} claims {} x {} elements", place_text(facts), dims[0], dims[1]));
+  facts.rows = static_cast<std::int64_t>(dims[0]);
+  facts.cols = static_cast<std::int64_t>(dims[1]);
+}
+
+void check_filter(hid_t creation, unsigned index, StoredFacts& facts) {
+  H5Z_filter_t id = 0;
+  const std::string filter = filter_name(creation, index, id);
+  const bool available = H5Zfilter_avail(id) > 0;
+  H5Eclear2(H5E_DEFAULT);
+  require(
+      available, ErrorKind::kInput,
+      fmt::format("{} is compressed with filter '{}', which this HDF5 does not have; rewrite it: h5repack -f GZIP=1 "
+                  "IN OUT",
+                  place_text(facts), filter));
+  facts.layout += ", " + filter;
+}
+
+/// Chunks that were never written: HDF5 reads them as the fill value, without an error.
+void warn_of_missing_chunks([[maybe_unused]] hid_t dataset, [[maybe_unused]] const std::array<hsize_t, 2>& chunk,
+                            [[maybe_unused]] StoredFacts& facts) {
+#if H5_VERSION_GE(1, 10, 5)
+  const auto chunks = [](std::int64_t extent, hsize_t of) {
+    return (extent + static_cast<std::int64_t>(of) - 1) / static_cast<std::int64_t>(of);
+  };
+  const Hdf5Handle space(H5Dget_space(dataset), H5Sclose);
+  hsize_t written = 0;
+  check_h5(H5Dget_num_chunks(dataset, space.get(), &written), ErrorKind::kInput, "H5Dget_num_chunks");
+  const std::int64_t missing =
+      chunks(facts.rows, chunk[0]) * chunks(facts.cols, chunk[1]) - static_cast<std::int64_t>(written);
+  if (missing <= 0) return;
+  facts.warnings.push_back(fmt::format("{} chunks of {} were never written and read as its fill value (usually 0)",
+                                       missing, place_text(facts)));
+#endif
+}
+
+void read_layout(hid_t dataset, StoredFacts& facts) {
+  const Hdf5Handle creation(H5Dget_create_plist(dataset), H5Pclose);
+  require(H5Pget_external_count(creation.get()) <= 0, ErrorKind::kInput,
+          fmt::format("{} keeps its data in external files; copy it into one file (h5repack)", place_text(facts)));
+  switch (H5Pget_layout(creation.get())) {
+    case H5D_CONTIGUOUS: {
+      facts.layout = "contiguous";
+      const haddr_t offset = H5Dget_offset(dataset);  // from the start of the file, a user block counted
+      H5Eclear2(H5E_DEFAULT);                         // none yet: no elements
+      if (offset != HADDR_UNDEF) facts.offset = static_cast<std::int64_t>(offset);
+      break;
+    }
+    case H5D_COMPACT: facts.layout = "compact"; break;
+    case H5D_CHUNKED: {
+      const std::array<hsize_t, 2> chunk = chunk_of(creation.get(), facts.rank);
+      facts.layout = facts.rank == 2 ? fmt::format("chunked ({} x {})", chunk[0], chunk[1])
+                                     : fmt::format("chunked ({})", chunk[0]);
+      const int filters = H5Pget_nfilters(creation.get());
+      for (int i = 0; i < filters; ++i) check_filter(creation.get(), static_cast<unsigned>(i), facts);
+      warn_of_missing_chunks(dataset, chunk, facts);
+      break;
+    }
+    default:
+      throw Error(ErrorKind::kInput, fmt::format("{} is virtual (it points to other files); give those files as row "
+                                                 "shards, or copy it into one file (h5repack)",
+                                                 place_text(facts)));
+  }
+  H5D_space_status_t status = H5D_SPACE_STATUS_ERROR;
+  check_h5(H5Dget_space_status(dataset, &status), ErrorKind::kInput, "H5Dget_space_status");
+  require(status != H5D_SPACE_STATUS_NOT_ALLOCATED || facts.rows * facts.cols == 0, ErrorKind::kInput,
+          fmt::format("{} was created but never written (it would read as zeros)", place_text(facts)));
+}
+
+StoredFacts facts_of(const Hdf5File& file, const std::string& name, const Hdf5Handle& dataset) {
+  StoredFacts facts;
+  facts.path = file.path();
+  facts.name = name;
+  facts.file_identity = file.input().identity();
+  const std::string where = place_text(facts);
+  read_shape(dataset.get(), facts);
+  const Hdf5Type type = hdf5_type_of(dataset, where);
+  facts.type = type.type;
+  facts.big_endian = type.big_endian;
+  facts.swapped = stored_size(type.type) > 1 && type.big_endian != (std::endian::native == std::endian::big);
+  if (!type.warning.empty()) facts.warnings.push_back(type.warning);
+  facts.matlab = H5Aexists(dataset.get(), "MATLAB_class") > 0;
+  require(H5Aexists(dataset.get(), "MATLAB_empty") <= 0, ErrorKind::kInput,
+          fmt::format("{} is empty: MATLAB stored no elements", where));
+  read_layout(dataset.get(), facts);
+  facts.place = fmt::format("object {}", object_address(dataset.get()));
+  return facts;
+}
+
+}  // namespace
+
+// 256 MiB: below the 2 GiB at which an independent transfer of parallel HDF5 fails, and no slower (platform recipes).
+std::int64_t Hdf5Dataset::block_bytes = std::int64_t{256} << 20;
+
+Hdf5Dataset::Hdf5Dataset(const Hdf5File& file, const std::string& name, bool by_columns)
+    : Hdf5Dataset(file, name, open_cached(file, name, by_columns)) {}
+
+Hdf5Dataset::Hdf5Dataset(const Hdf5File& file, const std::string& name, Hdf5Handle dataset)
+    : StoredMatrix(facts_of(file, name, dataset)),
+      dataset_(std::move(dataset)),
+      file_type_(H5Dget_type(dataset_.get()), H5Tclose),
+      parallel_(file.parallel()) {}
+
+std::string Hdf5Dataset::library_mode() const {
+  return parallel_ ? "mpio independent" : "serial HDF5, each rank by itself";
+}
+
+void Hdf5Dataset::read_selection(RowRange rows, RowRange cols, std::byte* out, std::int64_t pitch) {
+  const Hdf5Handle file_space(H5Dget_space(dataset_.get()), H5Sclose);
+  const std::array<hsize_t, 2> start = {static_cast<hsize_t>(rows.begin), static_cast<hsize_t>(cols.begin)};
+  const std::array<hsize_t, 2> extent = {static_cast<hsize_t>(rows.size()), static_cast<hsize_t>(cols.size())};
+  check_h5(H5Sselect_hyperslab(file_space.get(), H5S_SELECT_SET, start.data(), nullptr, extent.data(), nullptr),
+           ErrorKind::kInternal, "H5Sselect_hyperslab");
+  const std::array<hsize_t, 2> memory = {extent[0], static_cast<hsize_t>(pitch / element_bytes())};
+  const std::array<hsize_t, 2> origin = {0, 0};
+  const Hdf5Handle memory_space(H5Screate_simple(facts().rank, memory.data(), nullptr), H5Sclose);
+  check_h5(H5Sselect_hyperslab(memory_space.get(), H5S_SELECT_SET, origin.data(), nullptr, extent.data(), nullptr),
+           ErrorKind::kInternal, "H5Sselect_hyperslab");
+  // The file's own type: HDF5 converts nothing (its float16 conversions are slow and, narrowing, wrong).
+  check_h5(H5Dread(dataset_.get(), file_type_.get(), memory_space.get(), file_space.get(), H5P_DEFAULT, out),
+           ErrorKind::kInput,
+           fmt::format("cannot read rows {} to {}, columns {} to {}, of {}", rows.begin, rows.end, cols.begin, cols.end,
+                       place_text(facts())));
+}
+
+void Hdf5Dataset::read_rows_by_library(RowRange rows, std::byte* out) {
+  const std::int64_t row_bytes = facts().cols * element_bytes();
+  if (row_bytes == 0) return;
+  const std::int64_t block_rows = std::max<std::int64_t>(1, block_bytes / row_bytes);
+  for (std::int64_t begin = rows.begin; begin < rows.end; begin += block_rows) {
+    const std::int64_t end = std::min(begin + block_rows, rows.end);
+    read_selection({begin, end}, {0, facts().cols}, out + (begin - rows.begin) * row_bytes, row_bytes);
+  }
+}
+
+void Hdf5Dataset::read_columns_by_library(RowRange cols, std::byte* out, std::int64_t pitch) {
+  const std::int64_t block_rows = std::max<std::int64_t>(1, block_bytes / (cols.size() * element_bytes()));
+  for (std::int64_t begin = 0; begin < facts().rows; begin += block_rows) {
+    const std::int64_t end = std::min(begin + block_rows, facts().rows);
+    read_selection({begin, end}, cols, out + begin * pitch, pitch);
+  }
+}
+
+}  // namespace tallsketch

@@ -1,0 +1,97 @@
+// What bench io times: plain reads that cover every byte once, in the order of the files, and their errors.
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "src/error.h"
+#include "src/io_timing.h"
+#include "src/synthetic_source.h"
+#include "tests/support/catch.h"
+#include "tests/support/error_kind.h"
+
+using namespace tallsketch;
+
+namespace {
+
+std::string write_file(const std::string& name, std::size_t bytes, std::size_t first) {
+  std::ofstream file(name, std::ios::binary);
+  for (std::size_t k = 0; k < bytes; ++k) file.put(static_cast<char>((first + k) * 7 % 251));
+  return name;
+}
+
+SyntheticSource small_source() {
+  SyntheticProblem problem;
+  problem.kind = "uniform";
+  problem.m = 1000;
+  problem.n = 3;
+  return SyntheticSource(problem, 1);
+}
+
+}  // namespace
+
+TEST_CASE("Plain reads of all ranks and threads cover the bytes of all files once, in order") {
+  const std::vector<std::string> files = {write_file("io_timing_a", 1000, 0), write_file("io_timing_b", 0, 1000),
+                                          write_file("io_timing_c", 37, 1000)};
+  CHECK(file_bytes(files) == 1037);
+  CHECK(file_bytes({}) == 0);
+  const SyntheticSource source = small_source();
+  for (const int ranks : {1, 2, 3}) {
+    for (const int threads : {1, 2, 5}) {
+      CAPTURE(ranks, threads);
+      std::vector<int> seen;
+      const std::int64_t parts = ranks * threads, part = 1037 / parts;
+      bool same = true;
+      for (int rank = 0; rank < ranks; ++rank) {
+        ChunkBuffers buffers(source, 500, 2);  // 2 chunks of 6000 bytes: room for the part of every thread
+        const std::int64_t room = buffers.a.bytes() / threads;
+        CHECK(pread_seconds(files, rank, ranks, threads, buffers) >= 0);
+        for (int thread = 0; thread < threads; ++thread) {
+          const std::int64_t begin = part * (rank * threads + thread);
+          const std::int64_t end = rank * threads + thread + 1 == parts ? 1037 : begin + part;
+          for (std::int64_t k = begin; k < end; ++k) {
+            const auto byte = static_cast<int>(buffers.a.data()[thread * room + k - begin]);
+            same = same && byte == k * 7 % 251;
+          }
+        }
+      }
+      CHECK(same);
+    }
+  }
+}
+
+TEST_CASE("A part larger than its buffer is read to its end, over what was read before") {
+  const std::string file = write_file("io_timing_large", 1000, 0);
+  const SyntheticSource source = small_source();
+  ChunkBuffers buffers(source, 1, 1);  // 12 bytes
+  CHECK(pread_seconds({file}, 0, 1, 1, buffers) >= 0);
+  for (int k = 0; k < 12; ++k) {
+    const int last = k < 1000 % 12 ? 996 + k : 984 + k;  // 83 rounds and four bytes
+    CHECK(static_cast<int>(buffers.a.data()[k]) == last * 7 % 251);
+  }
+}
+
+TEST_CASE("Files that cannot be read are named, whatever thread meets them") {
+  const SyntheticSource source = small_source();
+  ChunkBuffers buffers(source, 10, 2);
+  const auto code = [&](const std::vector<std::string>& files) {
+    return error_kind_of([&] { pread_seconds(files, 0, 1, 2, buffers); });
+  };
+  CHECK(code({"io_timing_missing"}) == ErrorKind::kInput);
+  CHECK(code({write_file("io_timing_a", 10, 0), "io_timing_missing"}) == ErrorKind::kInput);
+  CHECK(error_kind_of([] { file_bytes({"io_timing_missing"}); }) == ErrorKind::kInput);
+}
+
+TEST_CASE("Rows are read and decoded to the last, also none") {
+  SyntheticSource source = small_source(), again = small_source();
+  ChunkBuffers buffers(source, 300, 4);
+  CHECK(read_seconds(source, {0, 1000}, buffers) >= 0);
+  std::vector<float> expected(3 * 1000);
+  std::vector<double> b(1000);
+  again.read({0, 1000}, expected.data(), b.data());
+  const auto* read = reinterpret_cast<const float*>(buffers.a.data());
+  CHECK(std::vector<float>(read, read + 3000) == expected);  // four lanes, four chunks
+  CHECK(decode_seconds(source, {0, 1000}, 1, buffers) >= 0);
+  CHECK(read_seconds(source, {5, 5}, buffers) >= 0);
+  CHECK(decode_seconds(source, {5, 5}, 1, buffers) >= 0);
+}
