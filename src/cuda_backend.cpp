@@ -207,7 +207,6 @@ void CudaBackend::make_sketch() {
 void CudaBackend::begin(const SketchJob& job) {
   release(job.kept);
   job_ = job;
-  const ProblemShape& shape = job.shape;
   const bool resident = job.plan.residency == Residency::kDevice;
   require(is_gram() || resident || job.rows.empty() || !HalfSketcher::scales(job.spec, job.scaling), ErrorKind::kUsage,
           "--precision fp16 needs A in device memory, because its column scales come first; A does not fit, so use "

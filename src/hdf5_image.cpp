@@ -161,10 +161,10 @@ std::vector<double> hdf5_values(const Hdf5File& file, const std::string& name, s
           fmt::format("{} of '{}' is {} x {}; it should be {} x {} {}, contiguous: the file is corrupt, or not as "
                       "tallsketch wrote it",
                       name, file.path(), matrix.dims[0], matrix.dims[1], rows, cols, to_word(stored)));
-  const std::int64_t bytes = rows * cols * element_size(stored);
-  require(
-      bytes <= bytes_of(file), ErrorKind::kInput,
-      fmt::format("{} of '{}' claims {}, more than the file has: it is corrupt", name, file.path(), bytes_text(bytes)));
+  const std::int64_t most = bytes_of(file) / element_size(stored);
+  require(cols <= most && rows <= most / cols, ErrorKind::kInput,
+          fmt::format("{} of '{}' claims {} x {} elements, more than the file has: it is corrupt", name, file.path(),
+                      rows, cols));
   std::vector<double> values(static_cast<std::size_t>(rows * cols));
   const herr_t status =  // floats are widened by HDF5, exactly
       H5Dread(matrix.dataset.get(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data());

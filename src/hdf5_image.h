@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/views.h"
 #include "src/hdf5_file.h"
 
 namespace tallsketch {
@@ -24,7 +25,7 @@ class Hdf5Image {
            ElementType stored = ElementType::kFloat64);
   /// A scalar dataset of UTF-8 text, of any length.
   void add_text(const char* name, const std::string& text);
-  /// A text attribute of a dataset, below 64 KiB.
+  /// A text attribute of a dataset, below 64 KiB (more needs a file format whose images HDF5 1.10 writes wrongly).
   void add_attribute(const char* dataset, const char* name, const std::string& text);
   /// The whole file.
   std::vector<std::byte> bytes() const;

@@ -55,7 +55,13 @@ std::vector<std::byte> solution_image(const Solution& solution, std::int64_t n, 
   Hdf5Image image;
   const int rank = r == 1 ? 1 : 2;
   image.add("/x", solution.x, n, r, rank);
-  image.add_attribute("/x", "provenance", provenance);
+  constexpr std::size_t kLongestAttribute = 60000;
+  if (provenance.size() <= kLongestAttribute) {
+    image.add_attribute("/x", "provenance", provenance);
+  } else {  // of very many files
+    image.add_text("/provenance", provenance);
+    image.add_attribute("/x", "provenance", "too long for an attribute: see the dataset /provenance");
+  }
   if (!solution.standard_errors.empty()) image.add("/standard_errors", solution.standard_errors, n, r, rank);
   return image.bytes();
 }

@@ -14,6 +14,7 @@
 
 #include "src/atomic_file.h"
 #include "src/hdf5_image.h"
+#include "src/hdf5_writer.h"
 #include "src/row_ranges.h"
 #include "src/sketch_file.h"
 #include "src/sketch_identity.h"
@@ -322,4 +323,13 @@ TEST_CASE("A long identity, of many files, is no problem for its file") {
   sketch.files.assign(3000, std::string(80, 'f'));  // 240 kB: more than an HDF5 attribute holds
   const TemporaryFile file(sketch_image(sketch, "test"));
   CHECK(read_sketch(file.path()).files.size() == 3000);
+  // x, too, has a provenance that names them.
+  const TemporaryFile short_one(solution_image({{1, 2}, {}}, 2, 1, "{}")),
+      long_one(solution_image({{1, 2}, {}}, 2, 1, std::string(300000, 'p')));
+  const Hdf5File brief = Hdf5File::open(short_one.path(), nullptr), wordy = Hdf5File::open(long_one.path(), nullptr);
+  CHECK(hdf5_text_attribute(brief, "/x", "provenance") == "{}");
+  CHECK(!brief.has("/provenance"));
+  CHECK(has(hdf5_text_attribute(wordy, "/x", "provenance"), "/provenance"));
+  CHECK(hdf5_text(wordy, "/provenance").size() == 300000);
+  CHECK(hdf5_values(wordy, "/x", 2, 1, ElementType::kFloat64) == std::vector<double>{1, 2});
 }
