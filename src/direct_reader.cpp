@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <thread>
+#include <utility>
 #include <vector>
 
 #include <fcntl.h>
@@ -38,10 +38,11 @@ Failure read_fully(int descriptor, std::int64_t offset, std::int64_t bytes, std:
 
 }  // namespace
 
-// 2 MiB: long enough for disks, short enough that threads end together.
-std::int64_t DirectReader::block_bytes = std::int64_t{2} << 20;
+// Long enough for disks, which the system reads ahead from, and short enough that threads end together: a chunk has 128.
+std::int64_t DirectReader::block_bytes = std::int64_t{512} << 10;
 
-DirectReader::DirectReader(const std::string& path, int threads) : path_(path), threads_(std::max(1, threads)) {
+DirectReader::DirectReader(const std::string& path, std::shared_ptr<ReadTeam> team)
+    : path_(path), team_(std::move(team)) {
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   require(descriptor_ >= 0, ErrorKind::kInput, fmt::format("cannot read '{}': {}", path, std::strerror(errno)));
 }
@@ -57,7 +58,7 @@ void DirectReader::read(const StridedBytes& pieces, std::byte* out) const {
   const std::int64_t together = std::max<std::int64_t>(1, block_bytes / pieces.bytes);
   const std::int64_t tasks = (pieces.count + together - 1) / together * parts;
   std::atomic<std::int64_t> next{0};
-  std::vector<Failure> failures(static_cast<std::size_t>(std::min<std::int64_t>(threads_, tasks)));
+  std::vector<Failure> failures(static_cast<std::size_t>(std::min<std::int64_t>(threads(), tasks)));
   const auto work = [&](Failure& failure) {
     for (std::int64_t t = next++; t < tasks && !failure.failed; t = next++) {
       const std::int64_t begin = t % parts * block_bytes, bytes = std::min(block_bytes, pieces.bytes - begin);
@@ -68,17 +69,7 @@ void DirectReader::read(const StridedBytes& pieces, std::byte* out) const {
       }
     }
   };
-  // Threads of each call, not a team that waits: between reads the cores belong to those who compute.
-  std::vector<std::jthread> others;
-  for (std::size_t k = 1; k < failures.size(); ++k) {
-    try {
-      others.emplace_back([&work, &failure = failures[k]] { work(failure); });
-    } catch (const std::system_error&) {
-      break;  // no more threads here: the others read it all
-    }
-  }
-  work(failures.front());
-  others.clear();  // joins
+  team_->run(static_cast<int>(failures.size()), [&](int member) { work(failures[static_cast<std::size_t>(member)]); });
   for (const Failure& failure : failures) {
     require(!failure.failed, ErrorKind::kInput,
             failure.reason != 0

@@ -4,7 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
+
+#include "src/read_team.h"
 
 namespace tallsketch {
 
@@ -19,14 +22,14 @@ struct StridedBytes {
 
 class DirectReader {
  public:
-  /// threads  that may read at the same time
-  /// Errors   kInput
-  DirectReader(const std::string& path, int threads);
+  /// team    reads; shared with other files, one of which reads at a time
+  /// Errors  kInput
+  DirectReader(const std::string& path, std::shared_ptr<ReadTeam> team);
   ~DirectReader();
   DirectReader(const DirectReader&) = delete;
   DirectReader& operator=(const DirectReader&) = delete;
 
-  int threads() const { return threads_; }
+  int threads() const { return team_->threads(); }
 
   /// Fills all pieces, or throws: a file that ends before them was shortened, and no byte is made up.
   /// Errors  kInput, with path, place and the system's reason
@@ -38,7 +41,7 @@ class DirectReader {
  private:
   std::string path_;
   int descriptor_ = -1;
-  int threads_ = 1;
+  std::shared_ptr<ReadTeam> team_;
 };
 
 }  // namespace tallsketch

@@ -36,7 +36,12 @@ DatasetName find_b(const std::string& text) {
 class FileSource final : public RowSource {
  public:
   FileSource(const InputOptions& options, const Communicator& comm)
-      : options_(options), comm_(comm), threads_(host_threads(comm)), a_(threads_), b_(threads_) {
+      : options_(options),
+        comm_(comm),
+        threads_(host_threads(comm)),
+        team_(std::make_shared<ReadTeam>(threads_)),
+        a_(threads_),
+        b_(threads_) {
     open_a();
     open_b();
     comm.together([&] {
@@ -97,13 +102,13 @@ class FileSource final : public RowSource {
               fmt::format("'{}' is a .npy file: it holds one array, without a name; leave ':{}' out", name.file,
                           name.dataset));
       inputs_.emplace_back(name.file);
-      shards.add(open_npy(inputs_.back(), threads_), options_.transpose);
+      shards.add(open_npy(inputs_.back(), team_), options_.transpose);
     });
   }
 
-  /// auto: what is faster. Columns go past the library, which reads them row by row through a small buffer.
+  /// auto: what is faster, wherever the bytes of a dataset lie in one run (docs/decisions/0022).
   bool wants_direct(const StoredFacts& facts) const {
-    if (options_.io == IoChoice::kAuto) return facts.offset >= 0 && (options_.transpose || kAutoIsDirect);
+    if (options_.io == IoChoice::kAuto) return facts.offset >= 0;
     if (options_.io == IoChoice::kMpio || facts.rows * facts.cols == 0) return false;
     require(facts.offset >= 0, ErrorKind::kUsage,
             fmt::format("--io direct reads a dataset that lies in one run of the file; {} is {}: use --io mpio",
@@ -114,7 +119,7 @@ class FileSource final : public RowSource {
   void add_dataset(RowShards& shards, const Hdf5File& file, const std::string& name) {
     comm_.together([&] {
       auto dataset = std::make_unique<Hdf5Dataset>(file, name, options_.transpose);
-      if (wants_direct(dataset->facts())) dataset->read_directly(threads_);
+      if (wants_direct(dataset->facts())) dataset->read_directly(team_);
       shards.add(std::move(dataset), options_.transpose);
     });
   }
@@ -254,12 +259,10 @@ class FileSource final : public RowSource {
     }
   }
 
-  // --io auto for contiguous datasets that are read row by row: docs/performance.md has the measurement.
-  static constexpr bool kAutoIsDirect = false;
-
   InputOptions options_;
   const Communicator& comm_;
   int threads_;
+  std::shared_ptr<ReadTeam> team_;  // reads all files
   ProblemShape shape_;
   SourceInfo info_;
   bool has_npy_ = false;  // A, or a shard of it

@@ -17,7 +17,8 @@ namespace {
 std::string header_bytes(const InputFile& file) {
   const std::int64_t bytes = std::min(file.bytes(), kMostNpyHeaderBytes);
   std::string text(static_cast<std::size_t>(bytes), '\0');
-  DirectReader(file.path(), 1).read({0, 0, bytes, 1, 0}, reinterpret_cast<std::byte*>(text.data()));
+  DirectReader(file.path(), std::make_shared<ReadTeam>(1))
+      .read({0, 0, bytes, 1, 0}, reinterpret_cast<std::byte*>(text.data()));
   return text;
 }
 
@@ -63,9 +64,9 @@ bool is_npy_file(const std::string& path) {
   }
 }
 
-std::unique_ptr<StoredMatrix> open_npy(const InputFile& file, int threads) {
+std::unique_ptr<StoredMatrix> open_npy(const InputFile& file, std::shared_ptr<ReadTeam> team) {
   auto matrix = std::make_unique<StoredMatrix>(facts_of(file));
-  matrix->read_directly(threads);
+  matrix->read_directly(std::move(team));
   return matrix;
 }
 

@@ -13,8 +13,8 @@ namespace tallsketch {
 bool is_npy_file(const std::string& path);
 
 /// The array of a .npy file, read directly.
-/// threads  that may read at the same time
+/// team  that reads
 /// Errors   kInput: header, type, dimensions, fewer bytes than the shape needs
-std::unique_ptr<StoredMatrix> open_npy(const InputFile& file, int threads);
+std::unique_ptr<StoredMatrix> open_npy(const InputFile& file, std::shared_ptr<ReadTeam> team);
 
 }  // namespace tallsketch

@@ -34,9 +34,9 @@ void StoredMatrix::read_columns(RowRange cols, std::byte* out, std::int64_t pitc
                 out);
 }
 
-void StoredMatrix::read_directly(int threads) {
+void StoredMatrix::read_directly(std::shared_ptr<ReadTeam> team) {
   require(facts_.offset >= 0 || facts_.rows * facts_.cols == 0, ErrorKind::kInternal, "nothing to read directly");
-  direct_ = std::make_unique<DirectReader>(facts_.path, threads);
+  direct_ = std::make_unique<DirectReader>(facts_.path, std::move(team));
 }
 
 void StoredMatrix::read_rows_by_library(RowRange, std::byte*) {

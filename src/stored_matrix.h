@@ -50,7 +50,7 @@ class StoredMatrix {
   void read_columns(RowRange cols, std::byte* out, std::int64_t pitch);
 
   /// From now on by positioned reads of the file, without its library. Errors: kInput. Limits: facts().offset >= 0
-  void read_directly(int threads);
+  void read_directly(std::shared_ptr<ReadTeam> team);
   bool is_direct() const { return direct_ != nullptr; }
   /// How it is read, for the report: "direct, 2 threads", "mpio independent", ...
   std::string io_mode() const { return is_direct() ? direct_mode() : library_mode(); }

@@ -53,7 +53,7 @@ HELP = {
 }
 # Flags, and options whose absence is their default.
 NO_DEFAULT = {"--help", "--version", "--ignore-launcher", "--quiet", "--verbose", "--report", "--sketch-rows",
-              "--standard-errors", "--from-sketch", "--merge", "--resume"}
+              "--standard-errors", "--from-sketch", "--merge", "--resume", "--transpose"}
 ONE_PASS = ["--method", "sketch-solve"]
 METHODS = {"refine": [], "sketch-solve": ONE_PASS}  # refine is the default
 
@@ -458,7 +458,7 @@ def check_inspect_and_bench(checks, folder):
             name = f"inspect {' '.join(map(str, options))}, {ranks} ranks"
             done = run(["inspect", "p.h5", "--ranks", 8, *options], ranks=ranks, cwd=folder)
             checks.check(f"{name}: exit 0, plain", done.code == 0 and plain_lines(done.out), done)
-            for word in ("p.h5", "/A 3000 x 9", "float32", "contiguous", "/b 3000 x 1", "8 MPI ranks", "memory of a rank",
+            for word in ("p.h5", "/A 3000 x 9, float32, contiguous", "computed with as float32", "/b 3000 x 1", "8 MPI ranks", "memory of a rank",
                          *words):
                 checks.check(f"{name}: has '{word}' once", done.out.count(word) == 1, done)
     checks.check("inspect leaves no file", "p.x.h5.tmp" not in os.listdir(folder))

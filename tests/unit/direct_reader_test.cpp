@@ -1,6 +1,8 @@
 // Positioned reads by threads: any pieces, any number of threads; a file that ends too early is an error, never zeros.
 #include "src/direct_reader.h"
 
+#include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -80,7 +82,7 @@ TEST_CASE("Pieces of every length, by one thread and several, in blocks of every
   for (const std::int64_t block : {std::int64_t{1} << 20, std::int64_t{4096}, std::int64_t{1000}, std::int64_t{17}}) {
     const BlockBytes limit(block);
     for (const int threads : {1, 2, 5}) {
-      const DirectReader reader(file.path(), threads);
+      const DirectReader reader(file.path(), std::make_shared<ReadTeam>(threads));
       CHECK(reader.threads() == threads);
       check_read(reader, {0, 0, kBytes, 1, 0});
       check_read(reader, {kBytes - 1, 0, 1, 1, 0});
@@ -97,7 +99,7 @@ TEST_CASE("A file that ends too early is an error that says where; so is a descr
   const SomeFile file;
   const BlockBytes limit(1000);
   for (const int threads : {1, 3}) {
-    const DirectReader reader(file.path(), threads);
+    const DirectReader reader(file.path(), std::make_shared<ReadTeam>(threads));
     CHECK_THAT(message_of(reader, {0, 0, kBytes + 1, 1, 0}),
                Catch::Matchers::ContainsSubstring("ends at byte " + std::to_string(kBytes)));
     CHECK(message_of(reader, {0, 0, kBytes, 1, 0}) == "no error");
@@ -105,7 +107,23 @@ TEST_CASE("A file that ends too early is an error that says where; so is a descr
     CHECK_THAT(message_of(reader, {40000, 0, 20000, 1, 0}), Catch::Matchers::ContainsSubstring("shortened"));
     std::filesystem::resize_file(file.path(), kBytes);
   }
-  const DirectReader folder(std::filesystem::temp_directory_path().string(), 2);
+  const DirectReader folder(std::filesystem::temp_directory_path().string(), std::make_shared<ReadTeam>(2));
   CHECK_THAT(message_of(folder, {0, 0, 10, 1, 0}), Catch::Matchers::ContainsSubstring("directory"));
-  CHECK_THROWS_AS(DirectReader(file.path() + ".none", 1), Error);
+  CHECK_THROWS_AS(DirectReader(file.path() + ".none", std::make_shared<ReadTeam>(1)), Error);
+}
+
+TEST_CASE("A team shares tasks out again and again, with no more members than it was asked for") {
+  ReadTeam team(4);
+  for (int round = 0; round < 300; ++round) {
+    const int members = round % 7;  // more than there are, too
+    std::atomic<int> next{0}, done{0};
+    std::vector<std::atomic<int>> calls(8);
+    team.run(members, [&](int member) {
+      ++calls[static_cast<std::size_t>(member)];
+      while (next++ < 50) ++done;
+    });
+    CHECK(done == 50);
+    CHECK(calls[0] == 1);
+    for (int k = 1; k < 8; ++k) CHECK(calls[static_cast<std::size_t>(k)] <= (k < std::min(members, 4) ? 1 : 0));
+  }
 }
