@@ -143,10 +143,11 @@ def check_launcher_signals(checks, folder):
                                         ("USR1 to mpirun, refining", signal.SIGUSR1, "mpirun", 32),
                                         ("HUP to the last rank", signal.SIGHUP, "last rank", 5),
                                         ("TERM to mpirun", signal.SIGTERM, "mpirun", 6)):
-        # Chunks so small that nobody is done before the signal comes.
-        rows = 10 if name == "TERM to mpirun" else CHUNK
+        # Chunks so small that nobody is done before mpirun kills, which is 2 s after its TERM.
+        rows = 1 if name == "TERM to mpirun" else CHUNK
         stop = Killed([*base, "--chunk-rows", rows], folder, 2, after, number, target)
-        checks.check(f"{name}: all end, soon", stop.code not in (0, None) and stop.seconds < 5, stop)
+        checks.check(f"{name}: all end, soon, with a checkpoint", stop.code not in (0, None) and stop.seconds < 5 and
+                     os.path.exists(os.path.join(folder, "m.h5")), stop)
         if name != "TERM to mpirun":  # Open MPI answers that itself, and kills
             checks.check(f"{name}: code 75 and one message", stop.code == 75 and stop.err.count("tallsketch: error:") == 1 and
                          "checkpoint written to 'm.h5'" in stop.err, stop)
