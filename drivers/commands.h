@@ -9,6 +9,7 @@ namespace tallsketch {
 class Communicator;
 
 int run_solve(const SolveOptions& options, const Communicator& comm);
+int run_sketch(const SketchFileOptions& options, const Communicator& comm);
 int run_generate(const GenerateOptions& options, const Communicator& comm);
 int run_inspect(const InspectOptions& options, const Communicator& comm);
 int run_bench_sketch(const BenchSketchOptions& options, const Communicator& comm);

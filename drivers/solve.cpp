@@ -1,67 +1,31 @@
 // tallsketch solve: opens the input, solves, writes x and the report, and tells the user how it went.
 
 #include <cmath>
-#include <cstdio>
-#include <filesystem>
 #include <limits>
 #include <optional>
-#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "drivers/commands.h"
+#include "drivers/output_files.h"
+#include "drivers/reported_run.h"
 #include "src/atomic_file.h"
-#include "src/cleanup.h"
 #include "src/communicator.h"
 #include "src/error.h"
 #include "src/file_source.h"
+#include "src/from_sketch.h"
 #include "src/hdf5_writer.h"
-#include "src/launch.h"
 #include "src/open_source.h"
 #include "src/progress.h"
 #include "src/solver.h"
 #include "src/text.h"
-#include "src/version.h"
-#include "src/watchdog.h"
 
 namespace tallsketch {
 
 namespace {
-
-bool same_file(const std::string& a, const std::string& b) {
-  std::error_code ignored;
-  // Absolute first: of a name that does not exist yet, weakly_canonical leaves "./" and the folder out.
-  const auto resolved = [&](const std::string& name) {
-    return std::filesystem::weakly_canonical(std::filesystem::absolute(name, ignored), ignored);
-  };
-  return std::filesystem::equivalent(a, b, ignored) || resolved(a) == resolved(b);
-}
-
-/// Everything that would make the result unwritable is found before hours of work, not after.
-void check_outputs(const SolveOptions& options, const std::string& output) {
-  for (const std::string& input : input_paths(options.input)) {
-    require(!same_file(output, input), ErrorKind::kUsage,
-            fmt::format("--output '{}' is an input; choose another name (an input is never replaced)", output));
-    require(options.report.empty() || options.report == "-" || !same_file(options.report, input), ErrorKind::kUsage,
-            fmt::format("--report '{}' is an input; choose another name (an input is never replaced)", options.report));
-  }
-  require(options.report.empty() || options.report == "-" || !same_file(options.report, output), ErrorKind::kUsage,
-          fmt::format("--report and --output are the same file '{}'", output));
-  const AtomicFile probe(output);
-  if (!options.report.empty() && options.report != "-") const AtomicFile report_probe(options.report);
-}
-
-std::span<const std::byte> as_bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
-
-void write_report(const std::string& path, const Report& report) {
-  const std::string json = to_json(report);
-  if (path != "-") {
-    write_file_atomically(path, as_bytes(json));
-    return;
-  }
-  const bool written = std::fwrite(json.data(), 1, json.size(), stdout) == json.size() && std::fflush(stdout) == 0;
-  require(written, ErrorKind::kOutput, "cannot write the report to standard output");
-}
 
 const char* over_columns(const Report& report) { return report.shape->r == 1 ? "" : " over all columns"; }
 
@@ -118,22 +82,9 @@ void tell_outcome(const Report& report, const PhaseTimer& timer, const std::stri
                               s.preconditioner == to_word(PreconditionerChoice::kGram) ? "Gram matrix" : "sketch",
                               100 * *s.standard_error_spread));
   }
-  std::string times;
-  for (const Phase phase : {Phase::kOpen, Phase::kRead, Phase::kUpload, Phase::kSketch, Phase::kReduce, Phase::kFactor,
-                            Phase::kRefine, Phase::kWrite, Phase::kTotal}) {
-    if ((phase == Phase::kUpload || phase == Phase::kRefine) && timer.seconds(phase) == 0) continue;
-    times += fmt::format("{}{} {:.3f}", times.empty() ? "" : ", ", kPhaseNames[static_cast<std::size_t>(phase)],
-                         timer.seconds(phase));
-  }
-  progress.line("time on rank 0, seconds: " + times);
+  progress.line("time on rank 0, seconds: " + times_text(timer));
   for (const std::string& warning : report.warnings) progress.line("warning: " + warning);
   for (const std::string& warning : report.source.warnings) progress.line("warning: " + warning);
-}
-
-void record_failure(Report& report, const Error& failure) {
-  report.status = status_word(failure.kind());
-  report.exit_code = failure.exit_code();
-  report.message = failure.what();
 }
 
 /// x is written by now, and says in its provenance how good it is.
@@ -145,16 +96,6 @@ void require_converged(const SolverOutcome& s) {
               s.reason, s.passes, s.backward_error.value_or(std::numeric_limits<double>::infinity()),
               s.preconditioner == to_word(PreconditionerChoice::kGram) ? "--preconditioner sketch, "
                                                                        : "a larger --oversample, --precision fp64, "));
-}
-
-bool leaves_report(const Error& failure) {
-  return failure.kind() != ErrorKind::kInternal && failure.kind() != ErrorKind::kUsage;
-}
-
-/// Collective: a line for every rank.
-void tell_ranks(const Communicator& comm, const Backend& backend, Progress& progress) {
-  const auto lines = comm.gather(fmt::format("{}, {}", comm.host(), backend.device()));
-  for (std::size_t rank = 0; rank < lines.size(); ++rank) progress.line(fmt::format("rank {}: {}", rank, lines[rank]));
 }
 
 /// What the residual does not tell: x may be far from the least-squares solution although it fits nearly as well.
@@ -185,100 +126,58 @@ void warn_of_x(Report& report) {
 }  // namespace
 
 int run_solve(const SolveOptions& options, const Communicator& comm) {
-  std::FILE* const stream = options.report == "-" ? stderr : stdout;
-  Progress progress(comm.is_root() && !options.run.quiet ? stream : nullptr, options.run.verbose, comm.size());
-  Watchdog watchdog(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()), &progress);
-  PhaseTimer timer;
-  Report report;
-  report.command_line = options.command_line;
-  report.size = comm.size();
-  report.nodes = comm.nodes();
+  ReportedRun run(comm, options.run, options.report, options.command_line);
+  const bool has_rows = !options.input.files.empty() || !options.synthetic.kind.empty();
+  InputOptions named = options.input;
+  if (!has_rows) named.files = {options.from_sketch};
   const std::string output =
-      options.output.empty() ? default_output(options.input, options.synthetic, ".x.h5") : options.output;
-  std::unique_ptr<Backend> backend;
-  std::optional<Error> failure;
+      options.output.empty() ? default_output(named, options.synthetic, ".x.h5") : options.output;
   std::optional<double> error_of_x;  // against the x that a synthetic problem was made with
-
-  // For what only this rank knows: rank 0 still leaves a report, then the job ends.
-  const auto abort_with_report = [&](const Error& error) {
-    record_failure(report, error);
-    if (comm.is_root() && leaves_report(error) && !options.report.empty()) write_report(options.report, report);
-    comm.abort_alone(error);
-  };
-
-  timer.time(Phase::kTotal, [&] {
-    try {
-      progress.line(fmt::format("tallsketch {} ({}), {} rank{} on {} node{}", version_number(), version_git(),
-                                comm.size(), plural(comm.size()), comm.nodes(), plural(comm.nodes())));
-      if (!options.run.ignore_launcher) {
-        comm.together([&] { check_launcher(comm.size(), process_environment()); });
-      }
-      watchdog.enter("open");
-      const OpenedSource opened =
-          timer.time(Phase::kOpen, [&] { return open_source(options.input, options.synthetic, comm); });
-      RowSource* const source = opened.rows.get();
-      comm.together([&] {
-        if (comm.is_root()) check_outputs(options, output);
-      });
-      const ProblemShape& shape = source->shape();
-      progress.line("input: " + describe_source(*source));
-      watchdog.enter("devices");
-      backend = make_backend(options.run, comm, timer);
-      report.backend = backend->name();
-      report.reduce_library = report.backend == "cuda" && options.run.comm == ReduceChoice::kNccl ? "nccl" : "mpi";
-      progress.line(fmt::format("backend: {}, {}", backend->name(), backend->device()));
-      if (options.run.verbose) tell_ranks(comm, *backend, progress);
-      const Solution solution = solve(options.sketch, options.method, options.run.chunk_rows, *source, *backend,
-                                      {comm, watchdog, progress, timer}, report);
-      watchdog.enter("write");
-      comm.together([&] {
-        report.status = "solved";
-        report.exit_code = 0;
-        if (!comm.is_root()) return;
-        warn_of_x(report);
-        if (!opened.x_true.empty()) error_of_x = relative_error(solution.x, opened.x_true);
-        timer.time(Phase::kWrite, [&] {
-          write_file_atomically(output, solution_image(solution, shape.n, shape.r, provenance_json(report)));
-        });
-      });
-      ignore_ending_signals();  // x is saved: a job that is ended now has not lost it, and must not say so
-      comm.together([&] {
-        if (comm.is_root()) require_converged(report.solver);
-      });
-    } catch (const Error& e) {
-      failure = e;
-      if (!e.agreed() && comm.size() > 1) abort_with_report(e);  // while the source is open: its closing is collective
-    } catch (const std::exception& e) {
-      abort_with_report(Error(ErrorKind::kInternal, fmt::format("unexpected: {}", e.what())));
+  run.attempt([&] {
+    std::optional<MadeSketch> made;
+    if (!options.from_sketch.empty()) {
+      run.watchdog.enter("open");
+      made = run.timer.time(Phase::kOpen, [&] { return read_made_sketch(options.from_sketch, comm); });
     }
+    const OpenedSource opened = has_rows ? run.open(options.input, options.synthetic) : OpenedSource{};
+    comm.together([&] {
+      if (!comm.is_root()) return;
+      std::vector<std::string> inputs = input_paths(options.input);
+      if (made) inputs.push_back(made->name);
+      check_outputs(inputs,
+                    {{"--output", output}, {"--report", options.report}, {"--checkpoint", options.checkpoint.path}});
+      require(has_rows || options.checkpoint.path.empty(), ErrorKind::kUsage,
+              "--checkpoint saves passes over A; there are none without FILE: leave it out");
+    });
+    if (has_rows) {
+      std::vector<IdentityField> fields = run_fields(*opened.rows, options.sketch, options.method);
+      fields.push_back({"--from-sketch", options.from_sketch});
+      run.keep_checkpoints(options.checkpoint, std::move(fields), options.sketch);
+    }
+    run.start_backend();
+    const ProblemShape shape = has_rows ? opened.rows->shape() : made->sketch.shape();
+    if (!has_rows) run.report.source = info_of(*made);
+    const Solution solution =
+        has_rows ? solve(options.sketch, options.method, options.run.chunk_rows, *opened.rows, *run.backend,
+                         run.context(), run.report, nullptr, made ? &*made : nullptr)
+                 : solve_from_sketch(*made, options.sketch, options.method, *run.backend, run.context(), run.report);
+    run.write("solved", [&] {
+      warn_of_x(run.report);
+      if (!opened.x_true.empty()) error_of_x = relative_error(solution.x, opened.x_true);
+      write_file_atomically(output, solution_image(solution, shape.n, shape.r, provenance_json(run.report)));
+    });
+    comm.together([&] {
+      if (comm.is_root()) require_converged(run.report.solver);
+    });
   });
-
-  if (failure) record_failure(report, *failure);
-  const bool reportable = !failure || leaves_report(*failure);
-  if (reportable) {
-    watchdog.enter("report");
-    gather_ranks(report, comm, backend ? backend->device() : "", backend ? backend->device_uuid() : "", timer);
-  }
-  const bool have_x = !failure || failure->kind() == ErrorKind::kNotConverged;
-  if (have_x && comm.is_root()) tell_outcome(report, timer, output, progress);
-  if (have_x && error_of_x) {
-    progress.line(fmt::format("error of x against x_true: {:.2g} of ||x_true||, noise of b included", *error_of_x));
-  }
-  if (reportable && !options.report.empty()) {
-    try {
-      comm.together([&] {
-        if (comm.is_root()) write_report(options.report, report);
-      });
-    } catch (const Error& e) {
-      if (!failure) {  // the first failure is the one to tell
-        failure =
-            Error(e.kind(), fmt::format("{} (x is complete in '{}'; only the report is missing)", e.what(), output));
-        failure->set_agreed();
-      }
+  const auto tell = [&] {
+    tell_outcome(run.report, run.timer, output, run.progress);
+    if (error_of_x) {
+      run.progress.line(
+          fmt::format("error of x against x_true: {:.2g} of ||x_true||, noise of b included", *error_of_x));
     }
-  }
-  if (failure) throw *failure;
-  return report.exit_code;
+  };
+  return run.finish(tell, fmt::format("x is complete in '{}'", output));
 }
 
 }  // namespace tallsketch

@@ -72,6 +72,11 @@ int run(int argc, char** argv, const Communicator& comm) {
   solve.command_line = joined(argc, argv);
   CLI::App* solve_app = app.add_subcommand("solve", "solve min ||A x - b|| for A, b in HDF5");
   add_solve_options(*solve_app, solve);
+  SketchFileOptions sketch;
+  sketch.command_line = joined(argc, argv);
+  CLI::App* sketch_app =
+      app.add_subcommand("sketch", "write the sketch of [A | b], or of some of its rows, to a file; add such files");
+  add_sketch_file_options(*sketch_app, sketch);
   GenerateOptions generate;
   CLI::App* generate_app = app.add_subcommand("generate", "write a problem with known x to HDF5, in parallel");
   add_generate_options(*generate_app, generate);
@@ -102,8 +107,8 @@ int run(int argc, char** argv, const Communicator& comm) {
   CLI::App* study_geometry_app =
       study_app->add_subcommand("geometry", "distortion of orthonormal bases from low coherence to coordinate rows");
   add_study_geometry_options(*study_geometry_app, study_geometry);
-  for (CLI::App* command : {solve_app, generate_app, inspect_app, bench_app, bench_sketch_app, bench_solve_app,
-                            bench_passes_app, bench_io_app, study_app, study_geometry_app})
+  for (CLI::App* command : {solve_app, sketch_app, generate_app, inspect_app, bench_app, bench_sketch_app,
+                            bench_solve_app, bench_passes_app, bench_io_app, study_app, study_geometry_app})
     command->footer(kExitCodes);
 
   std::string asked_for;  // help or version, instead of a run
@@ -124,6 +129,7 @@ int run(int argc, char** argv, const Communicator& comm) {
   }
 
   if (*solve_app) return run_solve(solve, comm);  // checks the launcher itself: its report tells
+  if (*sketch_app) return run_sketch(sketch, comm);
   const bool ignore = generate.run.ignore_launcher || inspect.run.ignore_launcher || bench_sketch.run.ignore_launcher ||
                       bench_solve.run.ignore_launcher || bench_passes.run.ignore_launcher ||
                       bench_io.run.ignore_launcher || study_geometry.run.ignore_launcher;

@@ -19,6 +19,7 @@ double stored_roundoff(ElementType stored) { return stored == ElementType::kFloa
 
 std::optional<Attempt> finer_attempt(const Attempt& attempt) {
   Attempt finer = attempt;
+  finer.fixed_rows = 0;
   finer.seconds = 0;
   if (attempt.compression == Compression::kGram) {
     finer.compression = Compression::kSketch;

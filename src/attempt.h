@@ -2,6 +2,7 @@
 // Chosen by solver.cpp: Gram matrix -> sketch; 16-bit sketch -> FP32 -> FP64.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -14,9 +15,10 @@ namespace tallsketch {
 struct Attempt {
   SketchOptions sketch;
   Compression compression = Compression::kSketch;
-  bool automatic_d = false;  // nobody asked for d: less will do where memory is short
-  int passes = 1;            // over A, expected
-  double seconds = 0;        // predicted; 0: not for this attempt
+  bool automatic_d = false;     // nobody asked for d: less will do where memory is short
+  int passes = 1;               // over A, expected
+  double seconds = 0;           // predicted; 0: not for this attempt
+  std::int64_t fixed_rows = 0;  // d, of the attempt that a checkpoint goes on with; 0: by the options
 };
 
 /// Conditions, after column scaling, up to which a preconditioner resolves every direction and a certificate by it can be

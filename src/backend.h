@@ -33,6 +33,7 @@ struct ChunkBuffer {
   double* b = nullptr;  // (rows, r) row-major
   RowRange rows;
   std::size_t lane = 0;  // the backend's own
+  bool known = false;    // their share of the sketch comes by add_partial: they are kept, if rows are, and no more
 };
 
 /// What a backend is told before the first row.
@@ -93,6 +94,11 @@ class Backend {
   virtual void exchange() {}
   /// All rows are uploaded: the local sketch is complete when this returns.
   virtual void sketch() = 0;
+  /// After sketch(): adds to the local sketch (or Gram matrix) what others made of rows that are not uploaded, or known.
+  /// sketch  as sketch_copy gives it
+  virtual void add_partial(const std::vector<double>& sketch) = 0;
+  /// After sketch(), instead of what follows: the sketch is of no rows again, and more are uploaded. Not of 16-bit sketches.
+  virtual void restart_sketch() = 0;
   /// Collective: sums the sketches of all ranks, in job.reduce (Gram matrices: FP64); every rank then holds S [A | b],
   /// unscaled.
   virtual void reduce() = 0;

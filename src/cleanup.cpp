@@ -21,15 +21,25 @@ struct Place {
 };
 std::array<Place, kPlaces> places;
 bool prints = false;
+volatile std::sig_atomic_t defers = 0, deferred = 0, saved = 0;
+
+template <std::size_t N>
+void print(const char (&message)[N]) {
+  const ssize_t written = ::write(STDERR_FILENO, message, N - 1);
+  static_cast<void>(written);
+}
 
 void end_on_signal(int signal) {
-  remove_temporaries();
-  if (prints) {
-    const char message[] = "tallsketch: error: stopped by a signal; nothing saved\n";
-    const ssize_t written = ::write(STDERR_FILENO, message, sizeof message - 1);
-    static_cast<void>(written);
+  if (defers != 0) {
+    deferred = signal;
+    return;
   }
-  static_cast<void>(signal);
+  remove_temporaries();
+  if (prints && saved != 0) {
+    print("tallsketch: error: stopped by a signal; go on from the last checkpoint with --resume\n");
+  } else if (prints) {
+    print("tallsketch: error: stopped by a signal; nothing saved\n");
+  }
   ::_exit(static_cast<int>(ErrorKind::kStopped));
 }
 
@@ -64,7 +74,17 @@ void end_cleanly_on_signals(bool is_root) {
   for (const int signal : kEndingSignals) std::signal(signal, end_on_signal);
 }
 
+void note_checkpoint(bool exists) { saved = exists ? 1 : 0; }
+
+DeferSignals::DeferSignals() { defers = 1; }
+DeferSignals::~DeferSignals() {
+  defers = 0;
+  if (deferred != 0) end_on_signal(deferred);
+}
+int DeferSignals::received() { return deferred; }
+
 void ignore_ending_signals() {
+  deferred = 0;
   for (const int signal : kEndingSignals) std::signal(signal, SIG_IGN);
 }
 

@@ -16,6 +16,20 @@ void remove_temporaries();
 /// INT, TERM, HUP and USR1 end the process with code 75 and, on rank 0, one message; nothing is left behind.
 void end_cleanly_on_signals(bool is_root);
 
+/// Whether there is a checkpoint to go on from, which that message then says.
+void note_checkpoint(bool exists);
+
+/// While one lives, such signals are kept for whoever asks; one that nobody answered ends the process with it. One at a time.
+class DeferSignals {
+ public:
+  DeferSignals();
+  ~DeferSignals();
+  DeferSignals(const DeferSignals&) = delete;
+  DeferSignals& operator=(const DeferSignals&) = delete;
+  /// Number of the last one, 0 for none.
+  static int received();
+};
+
 /// From now on such signals are ignored: the process is already ending, with a message of its own, while a launcher that
 /// saw another rank end first sends TERM to the rest.
 void ignore_ending_signals();

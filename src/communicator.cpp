@@ -61,6 +61,12 @@ MpiSession::~MpiSession() {
   if (finalized == 0) MPI_Finalize();
 }
 
+bool mpi_is_multithreaded() {
+  int provided = MPI_THREAD_SINGLE;
+  check_mpi(MPI_Query_thread(&provided), "MPI_Query_thread");
+  return provided >= MPI_THREAD_MULTIPLE;
+}
+
 Communicator::Communicator(MPI_Comm comm) {
   check_mpi(MPI_Comm_dup(comm, &comm_), "MPI_Comm_dup");
   check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");

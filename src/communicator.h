@@ -30,6 +30,9 @@ void check_mpi(int rc, const char* what, std::source_location where = std::sourc
 /// Text of the MPI library, one line.
 std::string mpi_library_version();
 
+/// Whether several threads may call MPI at a time.
+bool mpi_is_multithreaded();
+
 class Communicator {
  public:
   /// Collective: ranks per node are found by a shared-memory split.

@@ -78,6 +78,8 @@ class CudaBackend final : public Backend {
   void take_kept() override;
   void exchange() override;
   void sketch() override;
+  void add_partial(const std::vector<double>& sketch) override;
+  void restart_sketch() override;
   void reduce() override;
   RoundingLosses losses() override { return sketcher_ ? sketcher_->losses() : RoundingLosses{}; }
   SketchRange sketch_range() override;
@@ -115,7 +117,7 @@ class CudaBackend final : public Backend {
   }
 
   void release(bool but_for_rows);
-  void clear_sketch();
+  void make_sketch();
   void warm_up();
   CudaReducedSolver& solver();
   void take(const RowsOnDevice& rows);
@@ -193,36 +195,40 @@ void CudaBackend::release(bool but_for_rows) {
   normal_.reset();
 }
 
-void CudaBackend::clear_sketch() {
+void CudaBackend::make_sketch() {
   const std::int64_t elements = sketch_rows() * cols();
   if (job_.accumulates() == SketchPrecision::kFp64) {
     sketch_ = DeviceBuffer<double>(elements);
   } else {
     sketch_ = DeviceBuffer<float>(elements);
   }
-  std::visit([&](const auto& sketch) { check(cudaMemsetAsync(sketch.data(), 0, sketch.bytes(), stream_.get())); },
-             sketch_);
 }
 
 void CudaBackend::begin(const SketchJob& job) {
   release(job.kept);
   job_ = job;
-  const ProblemShape& shape = job.shape;
   const bool resident = job.plan.residency == Residency::kDevice;
   require(is_gram() || resident || job.rows.empty() || !HalfSketcher::scales(job.spec, job.scaling), ErrorKind::kUsage,
           "--precision fp16 needs A in device memory, because its column scales come first; A does not fit, so use "
           "--precision fp32 (as fast when A is streamed), more GPUs, or --scaling none");
   rows_.begin(job);
-  clear_sketch();
-  if (is_gram()) {
-    gram_.emplace(shape.n, shape.r, shape.a_type, solver().blas(), stream_);
-  } else {
-    const AnySketch sketch = std::visit([&](const auto& s) { return AnySketch(view_of(s)); }, sketch_);
-    const bool whole = job.kept && resident;
-    const std::int64_t at_once = whole ? job.rows.size() : std::min(job.rows.size(), job.plan.chunk_rows);
-    sketcher_.emplace(job, at_once, kernel_, sketch, stream_);
-  }
+  make_sketch();
+  restart_sketch();
   if (comm_.is_root()) warm_up();
+}
+
+void CudaBackend::restart_sketch() {
+  std::visit([&](const auto& sketch) { check(cudaMemsetAsync(sketch.data(), 0, sketch.bytes(), stream_.get())); },
+             sketch_);
+  if (is_gram()) {
+    gram_.emplace(job_.shape.n, job_.shape.r, job_.shape.a_type, solver().blas(), stream_);
+    return;
+  }
+  const AnySketch sketch = std::visit([&](const auto& s) { return AnySketch(view_of(s)); }, sketch_);
+  const bool whole = job_.kept && job_.plan.residency == Residency::kDevice;
+  const std::int64_t at_once = whole ? job_.rows.size() : std::min(job_.rows.size(), job_.plan.chunk_rows);
+  sketcher_.reset();  // its memory is the next one's
+  sketcher_.emplace(job_, at_once, kernel_, sketch, stream_);
 }
 
 /// Lets the libraries load their code and take their memory before anybody waits for the triangle: by the Cholesky
@@ -254,7 +260,8 @@ void CudaBackend::take(const RowsOnDevice& rows) {
 }
 
 void CudaBackend::upload(const ChunkBuffer& chunk) {
-  take(rows_.upload(chunk, Phase::kSketch));
+  const RowsOnDevice rows = rows_.upload(chunk, Phase::kSketch);
+  if (!chunk.known) take(rows);
   rows_.mark_done(chunk);
 }
 
@@ -284,6 +291,16 @@ void CudaBackend::sketch() {
     }
     stream_.synchronize();
   });
+}
+
+void CudaBackend::add_partial(const std::vector<double>& sketch) {
+  const auto add = [&]<class T>(const DeviceBuffer<T>& own) {
+    std::vector<T> sum = copy_of(own, stream_);
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<T>(sketch[i]);
+    check(cudaMemcpyAsync(own.data(), sum.data(), own.bytes(), cudaMemcpyHostToDevice, stream_.get()));
+    stream_.synchronize();
+  };
+  std::visit(add, sketch_);
 }
 
 void CudaBackend::sum_by_nccl(const DeviceBuffer<float>& sketch) {

@@ -199,7 +199,7 @@ class FileSource final : public RowSource {
     shape_ = {a_.rows(), a_.cols(), b_.cols(), narrows ? ElementType::kFloat32 : natural};
     require(shape_.m > 0, ErrorKind::kInput, fmt::format("{} has no rows: {}", place_text(a), shape_text(a)));
     require(shape_.n > 0, ErrorKind::kInput, fmt::format("{} has no columns: {}", place_text(a), shape_text(a)));
-    require(shape_.m >= shape_.n, ErrorKind::kUsage,
+    require(shape_.m >= shape_.n || options_.may_be_wide, ErrorKind::kUsage,
             fmt::format("A is wide: m = {} rows, n = {} columns; tallsketch solves m >= n{}", shape_.m, shape_.n,
                         transpose_hint()));
     require(b_.rows() == shape_.m, ErrorKind::kInput,
@@ -242,7 +242,11 @@ class FileSource final : public RowSource {
   }
 
   void warn_of_orientation(const StoredFacts& a) {
-    if (shape_.m == shape_.n) {
+    if (shape_.m < shape_.n) {
+      info_.warnings.push_back(
+          fmt::format("A is wide here (m = {} rows, n = {} columns): right for some rows of a larger matrix{}",
+                      shape_.m, shape_.n, transpose_hint()));
+    } else if (shape_.m == shape_.n) {
       info_.warnings.push_back(
           fmt::format("A is square ({} x {}): read {}{}", shape_.m, shape_.n,
                       a_.front().by_columns ? "column by column (Fortran order)" : "row by row as stored (C order)",

@@ -6,6 +6,7 @@
 
 #include "src/error.h"
 #include "src/hdf5_file.h"
+#include "src/hdf5_image.h"
 
 namespace tallsketch {
 
@@ -51,28 +52,18 @@ Hdf5Handle stored_type(ElementType type) {
 
 std::vector<std::byte> solution_image(const Solution& solution, std::int64_t n, std::int64_t r,
                                       const std::string& provenance) {
-  initialise_hdf5();
-  const Hdf5Handle access(checked(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate"), H5Pclose);
-  checked_status(H5Pset_fapl_core(access.get(), std::size_t{1} << 16, 0), "H5Pset_fapl_core");
-  const Hdf5Handle file(checked(H5Fcreate("x", H5F_ACC_TRUNC, H5P_DEFAULT, access.get()), "H5Fcreate"), H5Fclose);
-  const Hdf5Handle space = simple_space(n, r, r == 1 ? 1 : 2);
-  const auto write = [&](const char* name, const std::vector<double>& values) {
-    Hdf5Handle dataset(
-        checked(H5Dcreate2(file.get(), name, H5T_IEEE_F64LE, space.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
-                "H5Dcreate2"),
-        H5Dclose);
-    checked_status(H5Dwrite(dataset.get(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()),
-                   "H5Dwrite");
-    return dataset;
-  };
-  write_text_attribute(write("/x", solution.x).get(), "provenance", provenance);
-  if (!solution.standard_errors.empty()) write("/standard_errors", solution.standard_errors);
-  checked_status(H5Fflush(file.get(), H5F_SCOPE_LOCAL), "H5Fflush");
-  const ssize_t bytes = H5Fget_file_image(file.get(), nullptr, 0);
-  checked_status(bytes < 0 ? -1 : 0, "H5Fget_file_image");
-  std::vector<std::byte> image(static_cast<std::size_t>(bytes));
-  checked_status(H5Fget_file_image(file.get(), image.data(), image.size()) < 0 ? -1 : 0, "H5Fget_file_image");
-  return image;
+  Hdf5Image image;
+  const int rank = r == 1 ? 1 : 2;
+  image.add("/x", solution.x, n, r, rank);
+  constexpr std::size_t kLongestAttribute = 60000;
+  if (provenance.size() <= kLongestAttribute) {
+    image.add_attribute("/x", "provenance", provenance);
+  } else {  // of very many files
+    image.add_text("/provenance", provenance);
+    image.add_attribute("/x", "provenance", "too long for an attribute: see the dataset /provenance");
+  }
+  if (!solution.standard_errors.empty()) image.add("/standard_errors", solution.standard_errors, n, r, rank);
+  return image.bytes();
 }
 
 ProblemOffsets create_problem_file(const std::string& path, std::int64_t rows, std::int64_t cols, ElementType a_type,

@@ -82,7 +82,7 @@ class HostBackend final : public Backend {
     const ProblemShape& shape = job.shape;
     if (!job.kept) make_room(job);
     if (is_gram()) {
-      gram_.emplace(shape.n, shape.r, threads_);
+      restart_sketch();
       return;
     }
     const std::int64_t scratch = host::sketch_workspace_bytes(job.spec, shape.n, shape.r, threads_);
@@ -94,7 +94,15 @@ class HostBackend final : public Backend {
     } else {
       sketch_ = std::vector<float>(elements);
     }
-    host::sketch_begin(job.spec, shape.n, shape.r, workspace_);
+    restart_sketch();
+  }
+
+  void restart_sketch() override {
+    if (is_gram()) {
+      gram_.emplace(job_.shape.n, job_.shape.r, threads_);
+    } else {
+      host::sketch_begin(job_.spec, job_.shape.n, job_.shape.r, workspace_);
+    }
   }
 
   /// Kept rows are read into their place, A only where it is not encoded.
@@ -112,7 +120,8 @@ class HostBackend final : public Backend {
   int lanes() const override { return kLanes; }
 
   void upload(const ChunkBuffer& chunk) override {
-    timer_.time(Phase::kSketch, [&] { add_to_sketch(decoded(chunk)); });
+    const ChunkBuffer rows = decoded(chunk);
+    if (!chunk.known) timer_.time(Phase::kSketch, [&] { add_to_sketch(rows); });
   }
 
   void take_kept() override {
@@ -133,6 +142,13 @@ class HostBackend final : public Backend {
         std::visit(sum_up, sketch_);
       }
     });
+  }
+
+  void add_partial(const std::vector<double>& sketch) override {
+    const auto add = [&]<class T>(std::vector<T>& own) {
+      for (std::size_t i = 0; i < own.size(); ++i) own[i] += static_cast<T>(sketch[i]);
+    };
+    std::visit(add, sketch_);
   }
 
   void reduce() override {

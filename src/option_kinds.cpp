@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <map>
 
 namespace tallsketch {
 
@@ -75,6 +76,16 @@ void add_block_options(CLI::App& app, std::optional<int>& block_nnz, std::option
       ->check(CLI::Range(1, kMaxZeta));
   app.add_option("--block-rows", block_rows, "blockperm: sketch rows of a block (default: 128)")
       ->check(CLI::Range(std::int64_t{1}, kMaxDealRows));
+}
+
+CLI::Option* add_seconds(CLI::App& app, const std::string& name, double& seconds, const std::string& help) {
+  return app.add_option(name, seconds, help)
+      ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}},
+                                        CLI::AsNumberWithUnit::CASE_INSENSITIVE, "s"))
+      ->transform(CLI::Validator([](std::string& text) { return check_begins_with_digit(text); }, ""))
+      ->check(CLI::Range(0.0, 1e9))
+      ->capture_default_str()
+      ->type_name("TIME[s|m|h]");
 }
 
 CLI::Option* add_oversample(CLI::App& app, double& ratio) {

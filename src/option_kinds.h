@@ -101,6 +101,8 @@ CLI::Validator size_value();
 
 /// Pieces that several subcommands share.
 void add_block_options(CLI::App& app, std::optional<int>& block_nnz, std::optional<std::int64_t>& block_rows);
+/// A time, in seconds unless it has a unit.
+CLI::Option* add_seconds(CLI::App& app, const std::string& name, double& seconds, const std::string& help);
 CLI::Option* add_oversample(CLI::App& app, double& ratio);
 void add_tolerance(CLI::App& app, double& tolerance);
 void add_scaling_option(CLI::App& app, ScalingChoice& scaling);

@@ -1,7 +1,5 @@
 #include "src/options.h"
 
-#include <map>
-
 #include "src/option_kinds.h"
 
 namespace tallsketch {
@@ -65,6 +63,11 @@ void add_sketch_options(CLI::App& app, SketchOptions& options) {
   add_choice(app, "--reduce", options.reduce,
              "number format in which the ranks' sketches of A are summed; fp16 sends half the bytes, "
              "in columns scaled by powers of two; an fp64 sketch is always summed in fp64");
+  for (const char* name :
+       {"--sketch", "--zeta", "--kappa", "--block-nnz", "--block-rows", "--input-blocks", "--hash", "--oversample",
+        "--sketch-rows", "--check-rows", "--seed", "--precision", "--rounding", "--scaling", "--reduce"}) {
+    app.get_option(name)->each([&options, name](const std::string&) { options.given.emplace_back(name); });
+  }
 }
 
 void add_run_options(CLI::App& app, RunOptions& options) {
@@ -72,15 +75,9 @@ void add_run_options(CLI::App& app, RunOptions& options) {
       ->transform(size_value())
       ->capture_default_str()
       ->type_name("N");
-  app.add_option(
-         "--timeout", options.timeout,
-         "a stage that outlasts its estimate (three times) by so long without progress ends the job, code 8; 0: never")
-      ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}},
-                                        CLI::AsNumberWithUnit::CASE_INSENSITIVE, "s"))
-      ->transform(CLI::Validator([](std::string& text) { return check_begins_with_digit(text); }, ""))
-      ->check(CLI::Range(0.0, 1e9))
-      ->capture_default_str()
-      ->type_name("TIME[s|m|h]");
+  add_seconds(
+      app, "--timeout", options.timeout,
+      "a stage that outlasts its estimate (three times) by so long without progress ends the job, code 8; 0: never");
   app.add_flag("--ignore-launcher", options.ignore_launcher,
                "run even if the launcher started more tasks than MPI sees");
   auto* quiet = app.add_flag("--quiet", options.quiet, "no progress lines and no warnings; the report has them");
@@ -133,8 +130,26 @@ void add_method_options(CLI::App& app, MethodOptions& options) {
       "then QR); svd: QR, then by singular values; auto: cholesky, for an fp64 sketch qr");
 }
 
+void add_checkpoint_options(CLI::App& app, CheckpointOptions& options) {
+  CLI::Option* const path =
+      app.add_option("--checkpoint", options.path,
+                     "file that the run saves itself to, on an interval and at INT, TERM, HUP and "
+                     "USR1; it goes when the result is written (default: none)")
+          ->type_name("FILE.h5");
+  add_seconds(app, "--checkpoint-every", options.every, "time between two checkpoints; 0: at every chunk of rows")
+      ->needs(path);
+  app.add_flag("--resume", options.resume,
+               "go on from the checkpoint, if it is there; input and options must be those of the run that wrote it")
+      ->needs(path);
+}
+
 void add_solve_options(CLI::App& app, SolveOptions& options) {
   add_source_options(app, options.input, options.synthetic);
+  app.add_option(
+         "--from-sketch", options.from_sketch,
+         "sketch file of all rows, by tallsketch sketch: refine begins with it; without FILE, x is of the sketch "
+         "alone, by --method sketch-solve")
+      ->type_name("S.h5");
   app.add_option("-o,--output", options.output,
                  "result file; default: <stem of the first FILE>.x.h5, beside it; with --kind synthetic.x.h5")
       ->type_name("X.h5");
@@ -142,6 +157,46 @@ void add_solve_options(CLI::App& app, SolveOptions& options) {
       ->type_name("R.json");
   add_method_options(app, options.method);
   add_sketch_options(app, options.sketch);
+  add_checkpoint_options(app, options.checkpoint);
+  add_backend_options(app, options.run);
+  add_run_options(app, options.run);
+  app.callback([&app, &options] {
+    if (!options.input.files.empty() || !options.synthetic.kind.empty()) return;
+    if (options.from_sketch.empty()) throw CLI::RequiredError("FILE (or --kind, --rows and --cols, or --from-sketch)");
+    const bool refines = app.count("--method") > 0 && options.method.method == SolveMethod::kRefine;
+    if (refines) {
+      throw CLI::ValidationError("--method", "refine makes passes over A: give its FILE, too, or leave --method out");
+    }
+    options.method.method = SolveMethod::kSketchSolve;
+  });
+}
+
+void add_sketch_file_options(CLI::App& app, SketchFileOptions& options) {
+  add_source_options(app, options.input, options.synthetic);
+  app.add_option("-o,--output", options.output, "sketch file; default: <stem of the first FILE>.sketch.h5, beside it")
+      ->type_name("S.h5");
+  app.add_option(
+         "--merge", options.merge,
+         "FILEs are sketch files of disjoint rows, made with the same options: their sum, in the order given, goes "
+         "to OUT")
+      ->type_name("OUT");
+  constexpr std::int64_t kMostRows = std::int64_t{1} << 60;
+  app.add_option("--first-row", options.first_row, "FILE holds the rows N, N + 1, ... of a larger matrix")
+      ->transform(size_value())
+      ->check(CLI::Range(std::int64_t{0}, kMostRows))
+      ->each([&options](const std::string&) { options.has_first_row = true; })
+      ->capture_default_str()
+      ->type_name("N");
+  app.add_option("--total-rows", options.total_rows,
+                 "rows of that matrix; --input-blocks contiguous needs them; 0: those up to the last of FILE")
+      ->transform(size_value())
+      ->check(CLI::Range(std::int64_t{0}, kMostRows))
+      ->capture_default_str()
+      ->type_name("M");
+  app.add_option("--report", options.report, "JSON report; - for standard output (progress then on standard error)")
+      ->type_name("R.json");
+  add_sketch_options(app, options.sketch);
+  add_checkpoint_options(app, options.checkpoint);
   add_backend_options(app, options.run);
   add_run_options(app, options.run);
 }

@@ -33,6 +33,7 @@ struct InputOptions {
   bool transpose = false;  // A is stored (n, m)
   IoChoice io = IoChoice::kAuto;
   DataPrecision data_precision = DataPrecision::kStored;
+  bool may_be_wide = false;  // m < n is no error: these are some rows of a larger matrix
 };
 
 /// A problem that is made, not stored: all of `generate`, instead of files in `solve`.
@@ -65,6 +66,7 @@ struct SketchOptions {
   // choice for the method.
   std::optional<std::int64_t> check_rows;
   std::uint64_t seed = 0;
+  std::vector<std::string> given;  // names of those options above that the command line has, "--zeta"
 };
 
 struct RunOptions {
@@ -78,6 +80,13 @@ struct RunOptions {
   bool ignore_launcher = false;
   bool quiet = false;
   bool verbose = false;
+};
+
+/// When a run saves itself.
+struct CheckpointOptions {
+  std::string path;    // empty: never
+  double every = 300;  // seconds; 0: at every chunk
+  bool resume = false;
 };
 
 /// What becomes of the sketch.
@@ -100,6 +109,23 @@ struct SolveOptions {
   std::string output;  // empty: <stem of the first FILE>.x.h5, or synthetic.x.h5
   std::string report;  // empty: none; "-": standard output
   MethodOptions method;
+  CheckpointOptions checkpoint;
+  std::string from_sketch;  // file of a sketch that is made already; files may then be empty
+  std::string command_line;
+};
+
+struct SketchFileOptions {
+  InputOptions input;
+  SyntheticOptions synthetic;   // instead of files
+  std::string merge;            // file that the sketch files `input.files` are added into; empty: sketch those files
+  std::int64_t first_row = 0;   // of the files, in the matrix they are rows of
+  bool has_first_row = false;   // whether that was said
+  std::int64_t total_rows = 0;  // of that matrix; 0: not said
+  CheckpointOptions checkpoint;
+  SketchOptions sketch;
+  RunOptions run;
+  std::string output;  // empty: <stem of the first FILE>.sketch.h5
+  std::string report;
   std::string command_line;
 };
 
@@ -200,6 +226,7 @@ struct StudyGeometryOptions {
 void add_input_options(CLI::App& app, InputOptions& options);
 /// FILEs, or --kind with what belongs to it; one of them is required.
 void add_source_options(CLI::App& app, InputOptions& input, SyntheticOptions& synthetic);
+void add_checkpoint_options(CLI::App& app, CheckpointOptions& options);
 void add_method_options(CLI::App& app, MethodOptions& options);
 void add_sketch_options(CLI::App& app, SketchOptions& options);
 /// Launch, waiting and talking: every subcommand has these.
@@ -207,6 +234,7 @@ void add_run_options(CLI::App& app, RunOptions& options);
 /// Where and in how much memory: for subcommands that compute with a backend.
 void add_backend_options(CLI::App& app, RunOptions& options);
 void add_solve_options(CLI::App& app, SolveOptions& options);
+void add_sketch_file_options(CLI::App& app, SketchFileOptions& options);
 void add_generate_options(CLI::App& app, GenerateOptions& options);
 void add_inspect_options(CLI::App& app, InspectOptions& options);
 void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options);

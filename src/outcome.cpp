@@ -115,7 +115,9 @@ void estimate_quality(const SketchResidual& residual, std::int64_t d, const Chec
   const double size = std::hypot(a_norm * norm_of(y), b_norm);
   outcome.backward_error_estimate = size == 0 || moved == 0 ? 0.0 : moved / size;
   outcome.converged = true;
-  outcome.reason = fmt::format("sketch-solve, {} over A", outcome.passes == 1 ? "one pass" : "with more passes");
+  outcome.reason = outcome.passes == 0
+                       ? "sketch-solve, from a sketch that was made before"
+                       : fmt::format("sketch-solve, {} over A", outcome.passes == 1 ? "one pass" : "with more passes");
 }
 
 void record_refinement(const RefineResult& result, double b_norm, SolverOutcome& outcome) {

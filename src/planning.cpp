@@ -18,28 +18,6 @@ namespace tallsketch {
 
 namespace {
 
-void check_method(const SketchOptions& sketch, const MethodOptions& method, const ProblemShape& shape) {
-  const bool refines = method.method == SolveMethod::kRefine;
-  require(!refines || sketch.check_rows.value_or(0) == 0, ErrorKind::kUsage,
-          "--check-rows judge the x of --method sketch-solve; refine measures its residual by passes: leave them out");
-  require(refines || method.preconditioner == PreconditionerChoice::kAuto, ErrorKind::kUsage,
-          "--preconditioner belongs to --method refine; sketch-solve has no passes to precondition: leave it out");
-  require(
-      refines || !method.standard_errors, ErrorKind::kUsage,
-      "--standard-errors are those of the least-squares x, which --method sketch-solve does not reach; use --method "
-      "refine");
-  require(method.ridge == 0 || !method.standard_errors, ErrorKind::kUsage,
-          "--standard-errors are not defined for --ridge, whose x is biased on purpose; leave one of them out");
-  require(shape.m > shape.n || !method.standard_errors, ErrorKind::kUsage,
-          fmt::format("--standard-errors need more rows than columns, and A is {} x {}", shape.m, shape.n));
-  require(
-      method.preconditioner != PreconditionerChoice::kGram || method.reduced_solver == ReducedSolverChoice::kAuto ||
-          method.reduced_solver == ReducedSolverChoice::kCholesky,
-      ErrorKind::kUsage,
-      fmt::format("--preconditioner gram is factored by Cholesky; --reduced-solver {} needs --preconditioner sketch",
-                  to_word(method.reduced_solver)));
-}
-
 /// Whether auto may put the Gram matrix in the place of the sketch: not where the user shaped the sketch.
 bool gram_allowed(const SketchOptions& sketch, const MethodOptions& method) {
   const SketchOptions plain;
@@ -138,16 +116,17 @@ void hold_rows_back(const ProblemShape& shape, SketchOptions& sketch) {
 /// Errors  kMemory
 void plan_within(PlanLimits limits, const Attempt& attempt, const MethodOptions& method, const RowSource& source,
                  int ranks, Backend& backend, SketchJob& job) {
+  const bool automatic_d = attempt.automatic_d && attempt.fixed_rows == 0;
   const auto planned = [&](const SketchJob& next) -> std::optional<Plan> {
     try {
       return make_plan(next.shape, next.spec, ranks, limits, next.compression);
     } catch (const Error& e) {
-      if (e.kind() != ErrorKind::kMemory || !attempt.automatic_d) throw;
+      if (e.kind() != ErrorKind::kMemory || !automatic_d) throw;
       return std::nullopt;
     }
   };
   constexpr double kLeastRatio = 2;
-  const bool may_shrink = attempt.automatic_d && job.compression == Compression::kSketch;
+  const bool may_shrink = automatic_d && job.compression == Compression::kSketch;
   std::optional<SketchJob> best;
   SketchJob candidate;
   for (Attempt next = attempt;;) {
@@ -173,6 +152,35 @@ void plan_within(PlanLimits limits, const Attempt& attempt, const MethodOptions&
 double tolerance_for(const MethodOptions& method, ElementType stored) {
   if (method.tolerance > 0) return method.tolerance;
   return stored == ElementType::kFloat64 ? 1e-15 : 1e-12;
+}
+
+void check_method(const SketchOptions& sketch, const MethodOptions& method, const ProblemShape& shape) {
+  const bool refines = method.method == SolveMethod::kRefine;
+  require(!refines || sketch.check_rows.value_or(0) == 0, ErrorKind::kUsage,
+          "--check-rows judge the x of --method sketch-solve; refine measures its residual by passes: leave them out");
+  require(refines || method.preconditioner == PreconditionerChoice::kAuto, ErrorKind::kUsage,
+          "--preconditioner belongs to --method refine; sketch-solve has no passes to precondition: leave it out");
+  require(
+      refines || !method.standard_errors, ErrorKind::kUsage,
+      "--standard-errors are those of the least-squares x, which --method sketch-solve does not reach; use --method "
+      "refine");
+  require(method.ridge == 0 || !method.standard_errors, ErrorKind::kUsage,
+          "--standard-errors are not defined for --ridge, whose x is biased on purpose; leave one of them out");
+  require(shape.m > shape.n || !method.standard_errors, ErrorKind::kUsage,
+          fmt::format("--standard-errors need more rows than columns, and A is {} x {}", shape.m, shape.n));
+  require(
+      method.preconditioner != PreconditionerChoice::kGram || method.reduced_solver == ReducedSolverChoice::kAuto ||
+          method.reduced_solver == ReducedSolverChoice::kCholesky,
+      ErrorKind::kUsage,
+      fmt::format("--preconditioner gram is factored by Cholesky; --reduced-solver {} needs --preconditioner sketch",
+                  to_word(method.reduced_solver)));
+}
+
+Attempt attempt_for_file(const SketchOptions& sketch, const ProblemShape& shape) {
+  constexpr std::int64_t kEndless = std::int64_t{1} << 60;
+  Attempt attempt{sketch, Compression::kSketch};
+  hold_rows_back({kEndless, shape.n, shape.r, shape.a_type}, attempt.sketch);
+  return attempt;
 }
 
 Attempt first_attempt(const SketchOptions& sketch, const MethodOptions& method, const RowSource& source, int ranks,
@@ -201,7 +209,12 @@ Attempt first_attempt(const SketchOptions& sketch, const MethodOptions& method, 
 
 SketchJob unplanned_job(const Attempt& attempt, const MethodOptions& method, const RowSource& source) {
   SketchJob job;
-  job.spec = make_sketch_spec(source.shape(), attempt.sketch);
+  SketchOptions sketch = attempt.sketch;
+  if (attempt.fixed_rows > 0) {
+    sketch.oversample = 0;
+    sketch.sketch_rows = attempt.fixed_rows - check_row_count(sketch);
+  }
+  job.spec = make_sketch_spec(source.shape(), sketch);
   job.shape = source.shape();
   job.encoding = source.encoding();
   job.scaling = attempt.sketch.scaling;

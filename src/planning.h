@@ -18,6 +18,13 @@ struct SolveContext;
 /// --tol, or by the type of A: what its own rounding, and that of products with it, lets any solver reach.
 double tolerance_for(const MethodOptions& method, ElementType stored);
 
+/// Errors  kUsage for options of the method that do not go together
+void check_method(const SketchOptions& sketch, const MethodOptions& method, const ProblemShape& shape);
+
+/// The sketch of a file: sketch-solve's, with the d that a matrix of endlessly many rows gets where none is asked for, so that
+/// sketches of parts agree.
+Attempt attempt_for_file(const SketchOptions& sketch, const ProblemShape& shape);
+
 /// The attempt to begin with: what was asked for, and where that leaves a choice, what the cost model expects to be fastest.
 /// ranks      that the solve will have
 /// rows_kept  whether the backend keeps the rows already

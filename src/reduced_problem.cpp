@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "src/attempt.h"
+#include "src/outcome.h"
+#include "src/report.h"
 
 namespace tallsketch {
 
@@ -73,6 +75,14 @@ void solve_reduced_problem(const MethodOptions& method, bool last, Backend& back
   } else {
     solve_sketch(method, last, backend, reduced);
   }
+}
+
+Solution sketched_solution(const Reduced& reduced, Backend& backend, Report& report) {
+  const ProblemShape& shape = reduced.job.shape;
+  const std::vector<double> residual = residual_by_sketch(reduced.sketch, shape, reduced.solution.x, backend);
+  estimate_quality(split_residual(residual, shape.r, reduced.job.held_back), reduced.job.spec.d, reduced.job.held_back,
+                   reduced.solution, reduced.factor, reduced.sketch.b_norm, report);
+  return {reduced.solution.x, {}};
 }
 
 }  // namespace tallsketch

@@ -5,9 +5,12 @@
 #include "src/options.h"
 #include "src/reduced_solver.h"
 #include "src/sketch_pass.h"
+#include "src/solution.h"
 #include "src/triangular_factor.h"
 
 namespace tallsketch {
+
+struct Report;
 
 /// What is known once the rows are compressed and, on rank 0, the reduced problem is solved.
 struct Reduced {
@@ -21,5 +24,8 @@ struct Reduced {
 /// last     whether no finer attempt follows where this one does not resolve A; otherwise nothing is spent on naming columns
 /// reduced  in job and sketch, out factor and solution
 void solve_reduced_problem(const MethodOptions& method, bool last, Backend& backend, Reduced& reduced);
+
+/// One pass: x from the sketch, and what the sketch itself says of how good it is. Rank 0.
+Solution sketched_solution(const Reduced& reduced, Backend& backend, Report& report);
 
 }  // namespace tallsketch

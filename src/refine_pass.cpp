@@ -1,9 +1,14 @@
 #include "src/refine_pass.h"
 
+#include <algorithm>
 #include <exception>
+#include <optional>
 
 #include <fmt/format.h>
 
+#include "kernels/rounding.h"
+#include "src/checkpoint_keeper.h"
+#include "src/cleanup.h"
 #include "src/communicator.h"
 #include "src/error.h"
 #include "src/progress.h"
@@ -11,6 +16,7 @@
 #include "src/row_pass.h"
 #include "src/sketch_pass.h"
 #include "src/solver.h"
+#include "src/stop_request.h"
 #include "src/watchdog.h"
 
 namespace tallsketch {
@@ -32,6 +38,12 @@ class Passes {
   }
 
   NormalSums ask(const std::vector<double>& x, bool with_b) {
+    if (context_.keeper != nullptr) {
+      if (const NormalSums* const known = context_.keeper->answer(x, with_b)) {
+        report_.solver.passes += 1;  // by the run that this one goes on with
+        return *known;
+      }
+    }
     send(with_b ? Order::kPassWithB : Order::kPass);
     std::vector<double> same = x;
     context_.comm.broadcast(same.data(), bytes_of_x());
@@ -61,16 +73,18 @@ class Passes {
     context_.watchdog.enter("refine", pass_seconds(job_));
     count_.number += 1;
     NormalSums sums;
+    std::int64_t agreed = Wish::kGoOn;
     context_.timer.time(Phase::kRefine, [&] {
       comm.together([&] {
         backend_.normal_begin(x, with_b);
         if (kept_) {
           backend_.normal_add_kept();
         } else {
-          add_from_source();
+          agreed = add_from_source();
         }
         sums = backend_.normal_end();
       });
+      stop_if(agreed);  // without this pass, which is not complete
       comm.sum(sums.gradient.data(), static_cast<std::int64_t>(sums.gradient.size()));
       comm.sum(sums.residual_squares.data(), static_cast<std::int64_t>(sums.residual_squares.size()));
     });
@@ -78,6 +92,7 @@ class Passes {
     if (!kept_) report_.bytes_read += job_.shape.m * job_.shape.a_row_bytes();
     context_.progress.detail(fmt::format("refine: pass {} over A", report_.solver.passes));
     tell(job_.rows.size());
+    keep(x, with_b, sums);
     return sums;
   }
 
@@ -88,12 +103,45 @@ class Passes {
                                static_cast<double>(rows * job_.shape.a_row_bytes()), count_);
   }
 
-  void add_from_source() {
-    read_chunks(job_.rows, job_.plan.chunk_rows, source_, backend_, context_.timer, [&](const ChunkBuffer& chunk) {
+  /// Returns what all ranks agreed on at a border, where there is a checkpoint.
+  std::int64_t add_from_source() {
+    const auto add = [&](const ChunkBuffer& chunk) {
       backend_.normal_add(chunk);
       context_.watchdog.touch();
       tell(chunk.rows.end - job_.rows.begin);
-    });
+    };
+    const std::int64_t chunk_rows = job_.plan.chunk_rows;
+    if (context_.keeper == nullptr) {
+      read_chunks(job_.rows, chunk_rows, source_, backend_, context_.timer, add);
+      return Wish::kGoOn;
+    }
+    std::int64_t most = 0;
+    for (const RowRange& rows : job_.plan.rank_rows) most = std::max(most, divide_up(rows.size(), chunk_rows));
+    Borders borders(context_.comm, most, [&] { return context_.keeper->wish_to_stop(); });
+    try {
+      read_chunks(job_.rows, chunk_rows, source_, backend_, context_.timer, add,
+                  [&] { return borders.next() == Wish::kGoOn; });
+    } catch (...) {
+      borders.leave();
+      throw;
+    }
+    return borders.finish();
+  }
+
+  /// With a checkpoint: collective, ends the run if that was agreed on.
+  void stop_if(std::int64_t agreed) {
+    if (!Wish::stops(agreed)) return;
+    context_.keeper->save_passes();
+    context_.keeper->stop(agreed);
+  }
+
+  /// A pass that is complete is kept for a run that goes on.
+  void keep(const std::vector<double>& x, bool with_b, const NormalSums& sums) {
+    if (context_.keeper == nullptr) return;
+    const bool root = context_.comm.is_root();
+    if (root) context_.keeper->record(x, with_b, sums);
+    stop_if(context_.comm.max(context_.keeper->wish_to_stop()));
+    if (root) context_.keeper->write_if_due();
   }
 
   const SketchJob& job_;
@@ -111,6 +159,8 @@ RefineResult refine_on_all_ranks(const SketchJob& job, const RefineStart& start,
                                  bool kept, RowSource& source, Backend& backend, const SolveContext& context,
                                  Report& report) {
   const Communicator& comm = context.comm;
+  std::optional<DeferSignals> deferring;
+  if (context.keeper != nullptr) deferring.emplace();
   Passes passes(job, options.tolerance, kept, source, backend, context, report);
   RefineResult result;
   std::exception_ptr failure;  // rank 0's own; what a pass throws, all ranks throw

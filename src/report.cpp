@@ -54,6 +54,11 @@ Json sketch_json(const Report& report) {
     sketch["block_rows"] = spec.block_rows;
     sketch["input_blocks"] = to_word(spec.input_blocks);
   }
+  if (!report.sketch_rows.empty()) {
+    sketch["file"] = report.sketch_file.empty() ? Json(nullptr) : Json(report.sketch_file);
+    sketch["rows"] = Json::array();
+    for (const RowRange& range : report.sketch_rows) sketch["rows"].push_back({range.begin, range.end});
+  }
   return sketch;
 }
 
@@ -168,7 +173,8 @@ std::string to_json(const Report& report) {
   std::vector<std::string> warnings = report.warnings;
   warnings.insert(warnings.end(), report.source.warnings.begin(), report.source.warnings.end());
   warnings.emplace_back(
-      report.solver.backward_error ? "null fields of solver: estimates that only sketch-solve needs"
+      report.solver.backward_error     ? "null fields of solver: estimates that only sketch-solve needs"
+      : report.solver.method == "none" ? "null fields of solver: a sketch was asked for, and no x"
       : report.exit_code == 0
           ? "null fields of solver: sketch-solve reads A once; backward error and normal residual need "
             "a second pass and are not measured; residual figures are estimates from the sketch"

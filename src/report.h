@@ -48,6 +48,8 @@ struct Report {
   std::optional<ProblemShape> shape;
   SourceInfo source;
   std::optional<SketchSpec> sketch;
+  std::string sketch_file;               // that the sketch was read from, or written to; empty: none
+  std::vector<RowRange> sketch_rows;     // that it covers, of the whole matrix
   std::string scaling = "none";          // auto: columns were scaled by powers of two
   std::string reduce = "fp32";           // of a sketch below FP64, which is reduced as it is
   std::optional<RoundingLosses> losses;  // of all ranks

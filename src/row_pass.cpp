@@ -8,8 +8,8 @@
 
 namespace tallsketch {
 
-void read_chunks(RowRange rows, std::int64_t chunk_rows, RowSource& source, Backend& backend, PhaseTimer& timer,
-                 const std::function<void(const ChunkBuffer&)>& take) {
+std::int64_t read_chunks(RowRange rows, std::int64_t chunk_rows, RowSource& source, Backend& backend, PhaseTimer& timer,
+                         const std::function<void(const ChunkBuffer&)>& take, const std::function<bool()>& go_on) {
   // Half of the buffers with the reader, the other half with the device: one there is copied while one is computed with.
   const auto most_ahead = static_cast<std::size_t>(std::max(1, backend.lanes() / 2));
   {
@@ -21,15 +21,18 @@ void read_chunks(RowRange rows, std::int64_t chunk_rows, RowSource& source, Back
       ahead.pop_front();
       take(chunk);
     };
-    for_each_chunk(rows, chunk_rows, [&](RowRange next) {
+    while (!rows.empty() && go_on()) {
+      const RowRange next{rows.begin, std::min(rows.begin + chunk_rows, rows.end)};
+      rows.begin = next.end;
       ahead.push_back(backend.next_buffer(next));
       reader.request(ahead.back());
       if (ahead.size() > most_ahead) take_oldest();
-    });
+    }
     while (!ahead.empty()) take_oldest();
     timer.add(Phase::kRead, reader.seconds());
   }
   source.check_unchanged();
+  return rows.begin;
 }
 
 }  // namespace tallsketch

@@ -26,8 +26,11 @@ void for_each_chunk(RowRange rows, std::int64_t chunk_rows, F&& visit) {
 /// Reads rows into the backend's buffers, one thread ahead of the others, and calls take(chunk) for each in order; take hands
 /// it to the backend. Whatever take does on a device overlaps with the next reads.
 /// timer   Phase::kRead grows by what reading took, whether anybody waited for it or not
+/// go_on   asked before each chunk; false: what is on its way is taken, too, and that was all
+/// Returns the first row that was not taken, rows.end if all were
 /// Errors  those of the source and of take; kInput where the source changed meanwhile
-void read_chunks(RowRange rows, std::int64_t chunk_rows, RowSource& source, Backend& backend, PhaseTimer& timer,
-                 const std::function<void(const ChunkBuffer&)>& take);
+std::int64_t read_chunks(
+    RowRange rows, std::int64_t chunk_rows, RowSource& source, Backend& backend, PhaseTimer& timer,
+    const std::function<void(const ChunkBuffer&)>& take, const std::function<bool()>& go_on = [] { return true; });
 
 }  // namespace tallsketch

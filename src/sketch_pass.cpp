@@ -5,14 +5,17 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "src/checkpoint_keeper.h"
 #include "src/communicator.h"
 #include "src/error.h"
 #include "src/non_finite.h"
 #include "src/progress.h"
 #include "src/report.h"
+#include "src/resumable_pass.h"
 #include "src/row_pass.h"
 #include "src/scaled_source.h"
 #include "src/solver.h"
@@ -21,25 +24,6 @@
 namespace tallsketch {
 
 namespace {
-
-/// Every row of this rank goes from the source to the backend. Returns ||b||^2 of these rows, column by column.
-std::vector<double> sketch_rows(const SketchJob& job, RowSource& source, Backend& backend,
-                                const SolveContext& context) {
-  const std::int64_t r = job.shape.r, row_bytes = job.shape.a_row_bytes();
-  std::vector<double> b_squares(static_cast<std::size_t>(r), 0.0);
-  read_chunks(job.rows, job.plan.chunk_rows, source, backend, context.timer, [&](const ChunkBuffer& chunk) {
-    for (std::int64_t i = 0; i < chunk.rows.size(); ++i) {
-      for (std::int64_t k = 0; k < r; ++k)
-        b_squares[static_cast<std::size_t>(k)] += chunk.b[i * r + k] * chunk.b[i * r + k];
-    }
-    backend.upload(chunk);
-    context.watchdog.touch();
-    const auto done = static_cast<double>(chunk.rows.end - job.rows.begin);
-    context.progress.fraction("sketch", done / static_cast<double>(job.rows.size()),
-                              done * static_cast<double>(row_bytes));
-  });
-  return b_squares;
-}
 
 void count_pass(const ProblemShape& shape, bool reads, Report& report) {
   report.solver.passes += 1;
@@ -60,18 +44,27 @@ SketchPass sketch_all_rows(const SketchJob& job, RowSource& source, Backend& bac
   SketchPass pass;
   const auto start = std::chrono::steady_clock::now();
   context.watchdog.enter("sketch", pass_seconds(job));
-  comm.together([&] {
-    backend.begin(job);
-    if (job.kept) {
-      backend.take_kept();
-      return;
-    }
-    pass.b_squares = sketch_rows(job, source, backend, context);
-  });
+  const CheckpointKeeper* const keeper = job.kept ? nullptr : context.keeper;
+  if (keeper != nullptr) {
+    pass.b_squares = upload_resumably(job, source, backend, context);
+  } else {
+    comm.together([&] {
+      backend.begin(job);
+      if (job.kept) {
+        backend.take_kept();
+        return;
+      }
+      pass.b_squares = upload_rows(job, source, backend, context);
+    });
+  }
   backend.exchange();
-  comm.together([&] { backend.sketch(); });
+  comm.together([&] {
+    backend.sketch();
+    if (keeper != nullptr && comm.is_root()) keeper->add_to(backend);
+  });
   if (!job.kept) {
     comm.sum(pass.b_squares.data(), job.shape.r);
+    if (keeper != nullptr) keeper->add_to(pass.b_squares);
     const std::chrono::nanoseconds mine = std::chrono::steady_clock::now() - start;
     pass.seconds = 1e-9 * static_cast<double>(comm.max(mine.count()));
   }
@@ -111,18 +104,6 @@ std::vector<int> exponents_for_range(const SketchJob& job, const SketchRange& ra
   return scaling_exponents(largest, job.shape);
 }
 
-/// ||b|| of each column, from the squares of columns that were multiplied by powers of two, if any. NaN where the squares
-/// of a finite b overflow (fp64, --scaling none).
-std::vector<double> norms_of_b(const std::vector<double>& squares, const std::vector<int>& exponents, std::int64_t n) {
-  std::vector<double> norms;
-  for (std::size_t k = 0; k < squares.size(); ++k) {
-    const int exponent = exponents.empty() ? 0 : exponents[static_cast<std::size_t>(n) + k];
-    const bool known = std::isfinite(squares[k]);
-    norms.push_back(known ? std::ldexp(std::sqrt(squares[k]), -exponent) : std::numeric_limits<double>::quiet_NaN());
-  }
-  return norms;
-}
-
 /// What a 16-bit sketch lost on all ranks, for the report and, if it is anything, as a warning. Collective.
 void count_losses(const SketchJob& job, Backend& backend, const Communicator& comm, Report& report) {
   RoundingLosses mine;
@@ -156,17 +137,54 @@ double pass_seconds(const SketchJob& job) {
   return static_cast<double>(job.plan.rank_rows.front().size() * job.shape.a_row_bytes()) / kSlowestRead;
 }
 
+std::vector<double> norms_of_b(const std::vector<double>& squares, const std::vector<int>& exponents, std::int64_t n) {
+  std::vector<double> norms;
+  for (std::size_t k = 0; k < squares.size(); ++k) {
+    const int exponent = exponents.empty() ? 0 : exponents[static_cast<std::size_t>(n) + k];
+    const bool known = std::isfinite(squares[k]);
+    norms.push_back(known ? std::ldexp(std::sqrt(squares[k]), -exponent) : std::numeric_limits<double>::quiet_NaN());
+  }
+  return norms;
+}
+
 std::string describe_compression(const SketchJob& job) {
   if (job.compression == Compression::kGram) return "FP64 Gram matrix";
   return fmt::format("{} sketch", to_word(job.spec.precision));
 }
 
+std::vector<double> upload_rows(const SketchJob& job, RowSource& source, Backend& backend, const SolveContext& context,
+                                bool known) {
+  const std::int64_t r = job.shape.r, row_bytes = job.shape.a_row_bytes();
+  std::vector<double> b_squares(static_cast<std::size_t>(r), 0.0);
+  read_chunks(job.rows, job.plan.chunk_rows, source, backend, context.timer, [&](ChunkBuffer chunk) {
+    for (std::int64_t i = 0; i < chunk.rows.size(); ++i) {
+      for (std::int64_t k = 0; k < r; ++k)
+        b_squares[static_cast<std::size_t>(k)] += chunk.b[i * r + k] * chunk.b[i * r + k];
+    }
+    chunk.known = known;
+    backend.upload(chunk);
+    context.watchdog.touch();
+    const auto done = static_cast<double>(chunk.rows.end - job.rows.begin);
+    context.progress.fraction(known ? "read" : "sketch", done / static_cast<double>(job.rows.size()),
+                              done * static_cast<double>(row_bytes));
+  });
+  return b_squares;
+}
+
 FinishedSketch sketch_in_range(const SketchJob& job, const std::vector<double>& b_norms, RowSource& source,
                                Backend& backend, const SolveContext& context, Report& report) {
-  SketchPass pass = sketch_all_rows(job, source, backend, context, report);
+  SketchPass pass;
   FinishedSketch sketch;
-  if (!pass.range.finite || !pass.range.safe) {
-    sketch.exponents = exponents_for_range(job, pass.range, source, context, report);
+  if (context.keeper != nullptr) sketch.exponents = context.keeper->exponents();
+  if (sketch.exponents.empty()) {
+    pass = sketch_all_rows(job, source, backend, context, report);
+    if (!pass.range.finite || !pass.range.safe) {
+      sketch.exponents = exponents_for_range(job, pass.range, source, context, report);
+      if (context.keeper != nullptr && !sketch.exponents.empty())
+        context.keeper->begin_scaled(sketch.exponents, report.warnings);
+    }
+  } else {
+    report.scaling = to_word(ScalingChoice::kAuto);  // as the run found that this goes on with
   }
   if (!sketch.exponents.empty()) {
     ScaledSource scaled(source, sketch.exponents);
@@ -179,6 +197,7 @@ FinishedSketch sketch_in_range(const SketchJob& job, const std::vector<double>& 
   context.comm.together([&] { require_finite(job, pass); });
   sketch.seconds = pass.seconds;
   sketch.b_norms = pass.b_squares.empty() ? b_norms : norms_of_b(pass.b_squares, sketch.exponents, job.shape.n);
+  sketch.b_squares = std::move(pass.b_squares);
   for (const double norm : sketch.b_norms) sketch.b_norm = std::hypot(sketch.b_norm, norm);
   return sketch;
 }

@@ -16,12 +16,19 @@ struct SolveContext;
 /// Seconds that a pass over the busiest rank's rows takes at most: a rank that waits for a slower one is not stuck.
 double pass_seconds(const SketchJob& job);
 
+/// Every row of this rank goes from the source to the backend. Returns ||b||^2 of these rows, column by column. Local.
+/// known  their sketch is known already: the backend keeps the rows and no more
+std::vector<double> upload_rows(const SketchJob& job, RowSource& source, Backend& backend, const SolveContext& context,
+                                bool known = false);
+
 /// What is known beside the sketch itself, which the backend holds.
 struct FinishedSketch {
   std::vector<int> exponents;   // column j of [A | b] was multiplied by 2^exponents[j]; empty: by 1
   std::vector<double> b_norms;  // (r): ||b||, of the b that was given; NaN where its squares overflow
   double b_norm = 0;            // over all columns
   double seconds = 0;           // that the pass took on the slowest rank; 0 for kept rows
+  // (r): ||b||^2 of the columns as they were sketched, multiplied by their powers of two; empty for kept rows
+  std::vector<double> b_squares;
 };
 
 /// S [A | b], or the Gram matrix, on every rank, finite. Collective. A backend may be given another job on the same rows
@@ -31,6 +38,9 @@ struct FinishedSketch {
 /// Errors  kNonFinite for NaN and Inf, with their place; with --scaling none also for what the sketch cannot hold
 FinishedSketch sketch_in_range(const SketchJob& job, const std::vector<double>& b_norms, RowSource& source,
                                Backend& backend, const SolveContext& context, Report& report);
+
+/// ||b|| of each column, from b_squares and exponents; NaN where the squares of a finite b overflow (fp64, --scaling none).
+std::vector<double> norms_of_b(const std::vector<double>& squares, const std::vector<int>& exponents, std::int64_t n);
 
 /// What is accumulated, for messages: "fp32 sketch", "Gram matrix".
 std::string describe_compression(const SketchJob& job);

@@ -8,9 +8,11 @@
 #include <fmt/format.h>
 
 #include "src/attempt.h"
+#include "src/checkpoint_keeper.h"
 #include "src/column_scales.h"
 #include "src/communicator.h"
 #include "src/error.h"
+#include "src/from_sketch.h"
 #include "src/outcome.h"
 #include "src/planning.h"
 #include "src/progress.h"
@@ -35,18 +37,23 @@ std::optional<Attempt> next_attempt(const Attempt& attempt, const MethodOptions&
 
 /// Plan, one pass over the rows and an all-reduce, then the reduced problem on rank 0. Collective.
 /// kept  rows that the backend has already, or nothing
+/// made  the sketch of this attempt, where there is one already
 Reduced compress_and_solve(const Attempt& attempt, const MethodOptions& method, std::uint64_t chunk_rows,
-                           const std::optional<KeptRows>& kept, RowSource& source, Backend& backend,
-                           const SolveContext& context, Report& report) {
+                           const std::optional<KeptRows>& kept, const MadeSketch* made, RowSource& source,
+                           Backend& backend, const SolveContext& context, Report& report) {
   const Communicator& comm = context.comm;
   Reduced reduced;
   // Plan first: sizes and memory decide everything before a row is read.
   reduced.job =
       plan_together(attempt, method, chunk_rows, kept ? &kept->job : nullptr, source, backend, context, report);
 
+  if (context.keeper != nullptr) context.keeper->begin_attempt(attempt, reduced.job.spec.d, report.warnings);
   // One pass and an all-reduce: S [A | b] or [A | b]^T [A | b] on every rank. (Columns that leave its range: scaled, once more.)
-  reduced.sketch =
-      sketch_in_range(reduced.job, kept ? kept->b_norms : std::vector<double>{}, source, backend, context, report);
+  const std::vector<double> b_norms = kept ? kept->b_norms : std::vector<double>{};
+  reduced.sketch = made != nullptr ? take_sketch(*made, reduced.job, &source, backend, context, report)
+                                   : sketch_in_range(reduced.job, b_norms, source, backend, context, report);
+
+  if (context.keeper != nullptr) context.keeper->save_finished(backend, reduced.sketch, {0, source.shape().m});
 
   context.watchdog.enter("factor", factor_seconds(reduced.job));
   comm.together([&] {
@@ -71,11 +78,12 @@ bool keeps_stored_rows(const Reduced& reduced, const Backend& backend) {
 /// What passes cost where rows are not kept: once, from the first pass.
 void warn_of_passes(const Reduced& reduced, const SolveContext& context, Report& report) {
   const ProblemShape& shape = reduced.job.shape;
+  const double seconds = reduced.sketch.seconds;
   const std::string warning = fmt::format(
-      "A does not stay in memory: every pass of the refinement, some {}, reads all {} again, about {:.2g} s each as "
-      "the "
-      "first took; more --memory or more ranks keep it, --method sketch-solve needs one pass only",
-      std::max(1, reduced.job.plan.passes - 1), bytes_text(shape.m * shape.a_row_bytes()), reduced.sketch.seconds);
+      "A does not stay in memory: every pass of the refinement, some {}, reads all {} again{}; more --memory or more "
+      "ranks keep it, --method sketch-solve needs one pass only",
+      std::max(1, reduced.job.plan.passes - 1), bytes_text(shape.m * shape.a_row_bytes()),
+      seconds > 0 ? fmt::format(", about {:.2g} s each as the first took", seconds) : "");
   if (std::count(report.warnings.begin(), report.warnings.end(), warning) > 0) return;
   report.warnings.push_back(warning);
   context.progress.line(warning);
@@ -106,31 +114,31 @@ RefineResult refined(const Reduced& reduced, const MethodOptions& method, RowSou
   return result;
 }
 
-/// One pass: x from the sketch, and what the sketch itself says of how good it is. Rank 0.
-Solution sketched_solution(const Reduced& reduced, Backend& backend, Report& report) {
-  const ProblemShape& shape = reduced.job.shape;
-  const std::vector<double> residual = residual_by_sketch(reduced.sketch, shape, reduced.solution.x, backend);
-  estimate_quality(split_residual(residual, shape.r, reduced.job.held_back), reduced.job.spec.d, reduced.job.held_back,
-                   reduced.solution, reduced.factor, reduced.sketch.b_norm, report);
-  return {reduced.solution.x, {}};
-}
-
 }  // namespace
 
 Solution solve(const SketchOptions& sketch, const MethodOptions& asked, std::uint64_t chunk_rows, RowSource& source,
-               Backend& backend, const SolveContext& context, Report& report, const KeptRows* kept_rows) {
+               Backend& backend, const SolveContext& context, Report& report, const KeptRows* kept_rows,
+               const MadeSketch* made) {
   const Communicator& comm = context.comm;
   const auto [m, n, r, type] = source.shape();
   const bool refines = asked.method == SolveMethod::kRefine;
   MethodOptions method = asked;
   method.tolerance = tolerance_for(method, type);
-  Attempt attempt =
-      first_attempt(sketch, method, source, comm.size(), kept_rows != nullptr, backend, comm, context.progress);
+  Attempt attempt = made != nullptr ? attempt_of_matrix(*made, sketch, method, source.shape(), comm)
+                                    : first_attempt(sketch, method, source, comm.size(), kept_rows != nullptr, backend,
+                                                    comm, context.progress);
 
+  if (context.keeper != nullptr && context.keeper->resumes()) {
+    attempt = context.keeper->attempt();
+    report.warnings = context.keeper->warnings();
+    made = nullptr;  // the checkpoint has it
+  }
   std::optional<KeptRows> kept;
   if (kept_rows != nullptr) kept = *kept_rows;
   while (true) {
-    const Reduced reduced = compress_and_solve(attempt, method, chunk_rows, kept, source, backend, context, report);
+    const Reduced reduced =
+        compress_and_solve(attempt, method, chunk_rows, kept, made, source, backend, context, report);
+    made = nullptr;  // a finer attempt is made from A
     kept.reset();
     if (keeps_stored_rows(reduced, backend)) kept = {reduced.job, reduced.sketch.b_norms};
     // What A hides from this attempt, a finer one may see: before rank is judged or a certificate believed.

@@ -15,6 +15,8 @@ namespace tallsketch {
 class Communicator;
 class Progress;
 class Watchdog;
+class CheckpointKeeper;
+struct MadeSketch;
 
 /// What a run needs besides its options; all outlive the solve.
 struct SolveContext {
@@ -22,6 +24,7 @@ struct SolveContext {
   Watchdog& watchdog;
   Progress& progress;
   PhaseTimer& timer;
+  CheckpointKeeper* keeper = nullptr;  // of a run that saves itself
 };
 
 /// Rows that the backend keeps, from an earlier attempt or made up by a benchmark.
@@ -36,8 +39,10 @@ struct KeptRows {
 /// that does not converge is no Error: x is the best seen, report.solver.converged false, and why.
 /// Collective; every rank throws the same Error, or none.
 /// kept    rows of the source that the backend has already; null: all are read from the source
+/// made    a sketch of all rows to begin with; null: the first attempt makes one
 /// report  filled as far as the run came, also when an Error leaves
 Solution solve(const SketchOptions& sketch, const MethodOptions& method, std::uint64_t chunk_rows, RowSource& source,
-               Backend& backend, const SolveContext& context, Report& report, const KeptRows* kept = nullptr);
+               Backend& backend, const SolveContext& context, Report& report, const KeptRows* kept = nullptr,
+               const MadeSketch* made = nullptr);
 
 }  // namespace tallsketch

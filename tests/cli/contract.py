@@ -34,7 +34,9 @@ RUN_OPTIONS = ["--chunk-rows", "--timeout", "--ignore-launcher", "--quiet", "--v
 SKETCH_OPTIONS = ["--sketch", "--zeta", "--hash", "--oversample", "--sketch-rows", "--check-rows", "--seed",
                   "--precision", "--rounding", "--scaling", "--reduce"]
 HELP = {
-    "solve": ["--a", "--b", "--kind", "--rows", "--cols", "--cond", "--rank", "--noise", "--data-seed", "--dtype", "--output", "--report", "--method", "--tol", "--max-iters", "--ridge", "--standard-errors",
+    "sketch": ["--a", "--b", "--kind", "--output", "--report", "--merge", "--first-row", "--total-rows", "--checkpoint", "--checkpoint-every", "--resume", "--backend", "--comm", "--memory",
+               *SKETCH_OPTIONS, *RUN_OPTIONS],
+    "solve": ["--a", "--b", "--kind", "--rows", "--cols", "--cond", "--rank", "--noise", "--data-seed", "--dtype", "--output", "--report", "--from-sketch", "--checkpoint", "--checkpoint-every", "--resume", "--method", "--tol", "--max-iters", "--ridge", "--standard-errors",
               "--rank-deficient", "--preconditioner", "--reduced-solver", "--backend", "--comm", "--memory",
               *SKETCH_OPTIONS, *RUN_OPTIONS],
     "generate": ["--rows", "--cols", "--kind", "--cond", "--rank", "--noise", "--seed", "--dtype", "--shards",
@@ -51,7 +53,7 @@ HELP = {
 }
 # Flags, and options whose absence is their default.
 NO_DEFAULT = {"--help", "--version", "--ignore-launcher", "--quiet", "--verbose", "--report", "--sketch-rows",
-              "--standard-errors", "--transpose"}
+              "--standard-errors", "--from-sketch", "--merge", "--resume", "--transpose"}
 ONE_PASS = ["--method", "sketch-solve"]
 METHODS = {"refine": [], "sketch-solve": ONE_PASS}  # refine is the default
 

@@ -1,0 +1,159 @@
+#include "drivers/reported_run.h"
+
+#include <cstdio>
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/atomic_file.h"
+#include "src/cleanup.h"
+#include "src/communicator.h"
+#include "src/launch.h"
+#include "src/text.h"
+#include "src/version.h"
+
+namespace tallsketch {
+
+namespace {
+
+void write_report(const std::string& path, const Report& report) {
+  const std::string json = to_json(report);
+  if (path != "-") {
+    write_file_atomically(path, std::as_bytes(std::span(json)));
+    return;
+  }
+  const bool written = std::fwrite(json.data(), 1, json.size(), stdout) == json.size() && std::fflush(stdout) == 0;
+  require(written, ErrorKind::kOutput, "cannot write the report to standard output");
+}
+
+void record_failure(Report& report, const Error& failure) {
+  report.status = status_word(failure.kind());
+  report.exit_code = failure.exit_code();
+  report.message = failure.what();
+}
+
+bool leaves_report(const Error& failure) {
+  return failure.kind() != ErrorKind::kInternal && failure.kind() != ErrorKind::kUsage;
+}
+
+/// Collective: a line for every rank.
+void tell_ranks(const Communicator& comm, const Backend& backend, Progress& progress) {
+  const auto lines = comm.gather(fmt::format("{}, {}", comm.host(), backend.device()));
+  for (std::size_t rank = 0; rank < lines.size(); ++rank) progress.line(fmt::format("rank {}: {}", rank, lines[rank]));
+}
+
+}  // namespace
+
+ReportedRun::ReportedRun(const Communicator& communicator, const RunOptions& run, const std::string& report_path,
+                         const std::string& command_line)
+    : comm(communicator),
+      progress(comm.is_root() && !run.quiet ? (report_path == "-" ? stderr : stdout) : nullptr, run.verbose,
+               comm.size()),
+      watchdog(run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()), &progress),
+      run_(run),
+      report_path_(report_path) {
+  report.command_line = command_line;
+  report.size = comm.size();
+  report.nodes = comm.nodes();
+}
+
+/// For what only this rank knows: rank 0 still leaves a report, then the job ends.
+void ReportedRun::abort_with_report(const Error& error) {
+  record_failure(report, error);
+  if (comm.is_root() && leaves_report(error) && !report_path_.empty()) write_report(report_path_, report);
+  comm.abort_alone(error);
+}
+
+void ReportedRun::attempt(const std::function<void()>& work) {
+  timer.time(Phase::kTotal, [&] {
+    try {
+      progress.line(fmt::format("tallsketch {} ({}), {} rank{} on {} node{}", version_number(), version_git(),
+                                comm.size(), plural(comm.size()), comm.nodes(), plural(comm.nodes())));
+      if (!run_.ignore_launcher) {
+        comm.together([&] { check_launcher(comm.size(), process_environment()); });
+      }
+      work();
+    } catch (const Error& e) {
+      failure_ = e;
+      // While the source is open: its closing is collective.
+      if (!e.agreed() && comm.size() > 1) abort_with_report(e);
+    } catch (const std::exception& e) {
+      abort_with_report(Error(ErrorKind::kInternal, fmt::format("unexpected: {}", e.what())));
+    }
+  });
+}
+
+OpenedSource ReportedRun::open(const InputOptions& input, const SyntheticOptions& synthetic) {
+  watchdog.enter("open");
+  OpenedSource opened = timer.time(Phase::kOpen, [&] { return open_source(input, synthetic, comm); });
+  progress.line("input: " + describe_source(*opened.rows));
+  return opened;
+}
+
+void ReportedRun::start_backend() {
+  watchdog.enter("devices");
+  backend = make_backend(run_, comm, timer);
+  report.backend = backend->name();
+  report.reduce_library = report.backend == "cuda" && run_.comm == ReduceChoice::kNccl ? "nccl" : "mpi";
+  progress.line(fmt::format("backend: {}, {}", backend->name(), backend->device()));
+  if (run_.verbose) tell_ranks(comm, *backend, progress);
+}
+
+void ReportedRun::keep_checkpoints(const CheckpointOptions& options, std::vector<IdentityField> fields,
+                                   const SketchOptions& sketch) {
+  if (options.path.empty()) return;
+  keeper.emplace(options, comm, progress);
+  keeper->start(std::move(fields), sketch);
+}
+
+void ReportedRun::write(const std::string& status, const std::function<void()>& result) {
+  watchdog.enter("write");
+  comm.together([&] {
+    report.status = status;
+    report.exit_code = 0;
+    if (!comm.is_root()) return;
+    timer.time(Phase::kWrite, result);
+    if (keeper) keeper->finish();
+  });
+  ignore_ending_signals();  // the result is saved: a job that is ended now has not lost it, and must not say so
+}
+
+int ReportedRun::finish(const std::function<void()>& told, const std::string& result) {
+  if (failure_) record_failure(report, *failure_);
+  const bool reportable = !failure_ || leaves_report(*failure_);
+  if (reportable) {
+    watchdog.enter("report");
+    gather_ranks(report, comm, backend ? backend->device() : "", backend ? backend->device_uuid() : "", timer);
+  }
+  const bool have_result = !failure_ || failure_->kind() == ErrorKind::kNotConverged;
+  if (have_result && comm.is_root()) told();
+  if (reportable && !report_path_.empty()) {
+    try {
+      comm.together([&] {
+        if (comm.is_root()) write_report(report_path_, report);
+      });
+    } catch (const Error& e) {
+      if (!failure_) {  // the first failure is the one to tell
+        failure_ = Error(e.kind(), fmt::format("{} ({}; only the report is missing)", e.what(), result));
+        failure_->set_agreed();
+      }
+    }
+  }
+  if (failure_) throw *failure_;
+  return report.exit_code;
+}
+
+std::string times_text(const PhaseTimer& timer) {
+  std::string times;
+  for (const Phase phase : {Phase::kOpen, Phase::kRead, Phase::kUpload, Phase::kSketch, Phase::kReduce, Phase::kFactor,
+                            Phase::kRefine, Phase::kWrite, Phase::kTotal}) {
+    if ((phase == Phase::kUpload || phase == Phase::kRefine || phase == Phase::kFactor) && timer.seconds(phase) == 0)
+      continue;
+    times += fmt::format("{}{} {:.3f}", times.empty() ? "" : ", ", kPhaseNames[static_cast<std::size_t>(phase)],
+                         timer.seconds(phase));
+  }
+  return times;
+}
+
+}  // namespace tallsketch

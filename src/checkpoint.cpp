@@ -1,0 +1,208 @@
+#include "src/checkpoint.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "src/choices.h"
+#include "src/error.h"
+#include "src/hdf5_image.h"
+#include "src/row_ranges.h"
+#include "src/sketch_file.h"
+
+namespace tallsketch {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kSchemaVersion = 1;
+constexpr const char* kFormat = "tallsketch checkpoint";
+constexpr std::int64_t kMost = std::int64_t{1} << 60;
+
+template <class E>
+E value_of_word(const Json& json, const char* field, const std::string& what) {
+  const auto word = json.at(field).get<std::string>();
+  for (const auto& [known, value] : words_of(E{})) {
+    if (word == known) return value;
+  }
+  throw Error(ErrorKind::kInput, fmt::format("{} has the unknown {} '{}'", what, field, word));
+}
+
+Json json_of(const Attempt& attempt) {
+  const SketchOptions& sketch = attempt.sketch;
+  return {{"compression", attempt.compression == Compression::kGram ? "gram" : "sketch"},
+          {"precision", to_word(sketch.precision)},
+          {"rounding", to_word(sketch.rounding)},
+          {"reduce", to_word(sketch.reduce)},
+          {"oversample", sketch.oversample},
+          {"sketch_rows", sketch.sketch_rows},
+          {"check_rows", sketch.check_rows ? Json(*sketch.check_rows) : Json(nullptr)},
+          {"automatic_d", attempt.automatic_d},
+          {"d", attempt.fixed_rows},
+          {"passes", attempt.passes}};
+}
+
+Attempt attempt_of(const Json& json, const std::string& what, const SketchOptions& asked) {
+  Attempt attempt;
+  attempt.sketch = asked;
+  attempt.compression = json.at("compression").get<std::string>() == "gram" ? Compression::kGram : Compression::kSketch;
+  SketchOptions& sketch = attempt.sketch;
+  sketch.precision = value_of_word<SketchPrecision>(json, "precision", what);
+  sketch.rounding = value_of_word<SketchRounding>(json, "rounding", what);
+  sketch.reduce = value_of_word<ReducePrecision>(json, "reduce", what);
+  sketch.oversample = json.at("oversample").get<double>();
+  sketch.sketch_rows = json.at("sketch_rows").get<std::int64_t>();
+  sketch.check_rows = {};
+  if (!json.at("check_rows").is_null()) sketch.check_rows = json.at("check_rows").get<std::int64_t>();
+  attempt.automatic_d = json.at("automatic_d").get<bool>();
+  attempt.fixed_rows = json.at("d").get<std::int64_t>();
+  attempt.passes = json.at("passes").get<int>();
+  const bool legal = attempt.fixed_rows >= 1 && attempt.fixed_rows <= kMaxSketchRows && sketch.sketch_rows >= 0 &&
+                     sketch.sketch_rows <= kMaxSketchRows && sketch.oversample >= 0 && sketch.oversample <= 1e6 &&
+                     sketch.check_rows.value_or(0) >= 0 && sketch.check_rows.value_or(0) <= kMaxSketchRows;
+  require(legal, ErrorKind::kInput,
+          fmt::format("{} claims d = {}, oversample {}, sketch_rows {}", what, attempt.fixed_rows, sketch.oversample,
+                      sketch.sketch_rows));
+  return attempt;
+}
+
+std::int64_t sketch_rows(const Checkpoint& checkpoint, std::int64_t cols) {
+  return checkpoint.attempt.compression == Compression::kGram ? cols : checkpoint.attempt.fixed_rows;
+}
+
+/// All values that are stored, for the checksum.
+std::string checksum_of(const std::string& text, const Checkpoint& checkpoint) {
+  std::vector<const std::vector<double>*> values = {&checkpoint.sketch, &checkpoint.b_squares};
+  for (const LoggedPass& pass : checkpoint.passes) {
+    values.push_back(&pass.sums.gradient);
+    values.push_back(&pass.sums.residual_squares);
+  }
+  return checksum(text, values);
+}
+
+}  // namespace
+
+std::string question_of(const std::vector<double>& x, bool with_b) { return checksum(with_b ? "b" : "0", {&x}); }
+
+std::string checkpoint_json(const Checkpoint& checkpoint) {
+  Json json = {{"format", kFormat}, {"schema_version", kSchemaVersion}};
+  json["run"] = Json::array();
+  for (const IdentityField& field : checkpoint.run) json["run"].push_back({field.name, field.value});
+  json["attempt"] = json_of(checkpoint.attempt);
+  json["exponents"] = checkpoint.exponents;
+  json["rows"] = Json::array();
+  for (const RowRange& range : checkpoint.rows) json["rows"].push_back({range.begin, range.end});
+  json["b_columns"] = checkpoint.b_squares.size();
+  json["passes"] = Json::array();
+  for (const LoggedPass& pass : checkpoint.passes) json["passes"].push_back(pass.question);
+  json["warnings"] = checkpoint.warnings;
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Checkpoint parse_checkpoint(const std::string& text, const std::string& what, const SketchOptions& sketch) {
+  Checkpoint checkpoint;
+  try {
+    const Json json = Json::parse(text);
+    require(json.at("format").get<std::string>() == kFormat, ErrorKind::kInput,
+            fmt::format("{} is no checkpoint: its format is '{}'", what, json.at("format").get<std::string>()));
+    const auto version = json.at("schema_version").get<std::int64_t>();
+    require(version == kSchemaVersion, ErrorKind::kInput,
+            fmt::format("{} has schema_version {}; this tallsketch reads {}", what, version, kSchemaVersion));
+    for (const auto& field : json.at("run")) {
+      checkpoint.run.push_back({field.at(0).get<std::string>(), field.at(1).get<std::string>()});
+    }
+    checkpoint.attempt = attempt_of(json.at("attempt"), what, sketch);
+    checkpoint.exponents = json.at("exponents").get<std::vector<int>>();
+    for (const auto& range : json.at("rows")) {
+      const RowRange rows{range.at(0).get<std::int64_t>(), range.at(1).get<std::int64_t>()};
+      const bool legal = rows.begin >= 0 && rows.begin < rows.end && rows.end <= kMost &&
+                         (checkpoint.rows.empty() || checkpoint.rows.back().end < rows.begin);
+      checkpoint.rows.push_back(rows);
+      require(legal, ErrorKind::kInput, fmt::format("{} claims the rows {}", what, describe(checkpoint.rows)));
+    }
+    const auto columns = json.at("b_columns").get<std::int64_t>();
+    require(columns >= 1 && columns <= kMaxSketchRows, ErrorKind::kInput,
+            fmt::format("{} claims {} columns of b", what, columns));
+    checkpoint.b_squares.resize(static_cast<std::size_t>(columns));
+    for (const auto& question : json.at("passes")) checkpoint.passes.push_back({question.get<std::string>(), {}});
+    checkpoint.warnings = json.at("warnings").get<std::vector<std::string>>();
+  } catch (const nlohmann::json::exception& e) {
+    throw Error(ErrorKind::kInput, fmt::format("the identity of {} cannot be understood: {}", what, e.what()));
+  }
+  return checkpoint;
+}
+
+std::vector<std::byte> checkpoint_image(const Checkpoint& checkpoint) {
+  Hdf5Image image;
+  const auto r = static_cast<std::int64_t>(checkpoint.b_squares.size());
+  const auto elements = static_cast<std::int64_t>(checkpoint.sketch.size());
+  // A Gram matrix is square; of a sketch the number of rows is known.
+  const std::int64_t rows = checkpoint.attempt.compression == Compression::kGram
+                                ? static_cast<std::int64_t>(std::llround(std::sqrt(static_cast<double>(elements))))
+                                : checkpoint.attempt.fixed_rows;
+  image.add("/sketch", checkpoint.sketch, rows, elements / rows, 2);
+  image.add("/b_squares", checkpoint.b_squares, r, 1, 1);
+  if (!checkpoint.passes.empty()) {
+    std::vector<double> sums;
+    for (const LoggedPass& pass : checkpoint.passes) {
+      sums.insert(sums.end(), pass.sums.gradient.begin(), pass.sums.gradient.end());
+      sums.insert(sums.end(), pass.sums.residual_squares.begin(), pass.sums.residual_squares.end());
+    }
+    const auto count = static_cast<std::int64_t>(checkpoint.passes.size());
+    image.add("/pass_sums", sums, count, static_cast<std::int64_t>(sums.size()) / count, 2);
+  }
+  const std::string text = checkpoint_json(checkpoint);
+  image.add_text("/identity", text);
+  image.add_attribute("/identity", "checksum", checksum_of(text, checkpoint));
+  return image.bytes();
+}
+
+Checkpoint read_checkpoint(const std::string& path, const SketchOptions& sketch) {
+  const Hdf5File file = Hdf5File::open(path, nullptr);
+  const std::string what = fmt::format("'{}'", path);
+  require(file.has("/sketch") && file.has("/identity") && file.has("/b_squares"), ErrorKind::kInput,
+          fmt::format("{} is no checkpoint: /sketch, /b_squares or /identity is missing", what));
+  const std::string text = hdf5_text(file, "/identity");
+  Checkpoint checkpoint = parse_checkpoint(text, what, sketch);
+  const auto r = static_cast<std::int64_t>(checkpoint.b_squares.size());
+  const std::int64_t cols = hdf5_columns(file, "/sketch"), n = cols - r;
+  require(n >= 1 && cols <= kMaxSketchRows, ErrorKind::kInput,
+          fmt::format("/sketch of {} has {} columns, {} of them of b", what, cols, r));
+  checkpoint.sketch = hdf5_values(file, "/sketch", sketch_rows(checkpoint, cols), cols, ElementType::kFloat64);
+  checkpoint.b_squares = hdf5_values(file, "/b_squares", r, 1, ElementType::kFloat64);
+  if (!checkpoint.passes.empty()) {
+    const auto count = static_cast<std::int64_t>(checkpoint.passes.size());
+    const std::vector<double> sums = hdf5_values(file, "/pass_sums", count, n * r + r, ElementType::kFloat64);
+    auto from = sums.begin();
+    for (LoggedPass& pass : checkpoint.passes) {
+      pass.sums.gradient.assign(from, from + n * r);
+      pass.sums.residual_squares.assign(from + n * r, from + n * r + r);
+      from += n * r + r;
+    }
+  }
+  const std::string stored = hdf5_text_attribute(file, "/identity", "checksum"), found = checksum_of(text, checkpoint);
+  require(stored == found, ErrorKind::kInput,
+          fmt::format("{} is corrupt: its checksum is {}, but says {}; remove it to start from the beginning", what,
+                      found, stored));
+  return checkpoint;
+}
+
+void require_same_run(const Checkpoint& stored, const std::vector<IdentityField>& now, const std::string& path) {
+  require(stored.run.size() == now.size(), ErrorKind::kInput,
+          fmt::format("'{}' is of another version: it has {} fields of a run, not {}", path, stored.run.size(),
+                      now.size()));
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    const IdentityField &was = stored.run[i], &is = now[i];
+    const bool same = was.name == is.name && was.value == is.value;
+    require(
+        same, is.name == "input" ? ErrorKind::kInput : ErrorKind::kUsage,
+        fmt::format("'{}' is of another run: {} was '{}' there, and is '{}' now; repeat the run as it was, or remove "
+                    "the checkpoint to start from the beginning",
+                    path, is.name, was.value, is.value));
+  }
+}
+
+}  // namespace tallsketch

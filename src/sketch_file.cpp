@@ -1,0 +1,216 @@
+#include "src/sketch_file.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "src/choices.h"
+#include "src/error.h"
+#include "src/hdf5_image.h"
+#include "src/row_ranges.h"
+#include "src/sketch_identity.h"
+#include "src/text.h"
+#include "src/version.h"
+
+namespace tallsketch {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kSchemaVersion = 1;
+constexpr const char* kFormat = "tallsketch sketch";
+
+ElementType stored_type(const SketchSpec& spec) {
+  return spec.precision == SketchPrecision::kFp64 ? ElementType::kFloat64 : ElementType::kFloat32;
+}
+
+/// The value of a word. Errors: kInput
+template <class E>
+E value_of_word(const std::string& word, const char* field, const std::string& what) {
+  for (const auto& [known, value] : words_of(E{})) {
+    if (word == known) return value;
+  }
+  throw Error(ErrorKind::kInput, fmt::format("{} has the unknown {} '{}'", what, field, word));
+}
+
+ElementType type_of_word(const std::string& word, const std::string& what) {
+  for (const ElementType type :
+       {ElementType::kFloat32, ElementType::kFloat64, ElementType::kFloat16, ElementType::kBfloat16}) {
+    if (word == to_word(type)) return type;
+  }
+  throw Error(ErrorKind::kInput, fmt::format("{} is of an A of the unknown type '{}'", what, word));
+}
+
+/// Fields of A, b and the rows, and whether they can be.
+void parse_rows(const Json& json, const std::string& what, StoredSketch& sketch) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 60;
+  sketch.n = json.at("n").get<std::int64_t>();
+  sketch.r = json.at("r").get<std::int64_t>();
+  const bool sizes = sketch.n >= 1 && sketch.r >= 1 && sketch.n <= kMost && sketch.r <= kMost;
+  require(sizes, ErrorKind::kInput, fmt::format("{} claims n = {}, r = {}", what, sketch.n, sketch.r));
+  sketch.a_type = type_of_word(json.at("dtype").get<std::string>(), what);
+  for (const auto& range : json.at("rows")) {
+    sketch.rows.push_back({range.at(0).get<std::int64_t>(), range.at(1).get<std::int64_t>()});
+    const RowRange rows = sketch.rows.back();
+    const bool legal = rows.begin >= 0 && rows.begin < rows.end && rows.end <= kMost &&
+                       (sketch.rows.size() == 1 || sketch.rows[sketch.rows.size() - 2].end < rows.begin);
+    require(legal, ErrorKind::kInput, fmt::format("{} claims the rows {}", what, describe(sketch.rows)));
+  }
+  require(!sketch.rows.empty(), ErrorKind::kInput, fmt::format("{} covers no rows", what));
+  sketch.exponents = json.at("exponents").get<std::vector<int>>();
+  require(sketch.exponents.empty() || std::ssize(sketch.exponents) == sketch.n + sketch.r, ErrorKind::kInput,
+          fmt::format("{} has {} column exponents for {} columns", what, sketch.exponents.size(), sketch.n + sketch.r));
+  sketch.files = json.at("files").get<std::vector<std::string>>();
+}
+
+/// S: as options, which are checked as those of a command line are.
+void parse_spec(const Json& json, const std::string& what, StoredSketch& sketch) {
+  const auto word = [&]<class E>(const char* field, E& value) {
+    value = value_of_word<E>(json.at(field).get<std::string>(), field, what);
+  };
+  SketchOptions options;
+  word("family", options.family);
+  word("hash", options.hash);
+  word("precision", options.precision);
+  word("rounding", options.rounding);
+  options.seed = json.at("seed").get<std::uint64_t>();
+  sketch.check_rows = json.at("check_rows").get<std::int64_t>();
+  options.check_rows = sketch.check_rows;
+  const auto d = json.at("d").get<std::int64_t>();
+  require(d >= 1 && d <= kMaxSketchRows && sketch.check_rows >= 0 && sketch.check_rows < d, ErrorKind::kInput,
+          fmt::format("{} claims d = {} with {} check rows", what, d, sketch.check_rows));
+  options.sketch_rows = d - sketch.check_rows;
+  const auto zeta = json.at("zeta").get<std::int64_t>();
+  std::int64_t total_rows = 0;
+  if (options.family == SketchFamily::kBlockPerm) {
+    const auto within = [&](const char* field, std::int64_t most) {
+      const auto value = json.at(field).get<std::int64_t>();
+      require(value >= 1 && value <= most, ErrorKind::kInput, fmt::format("{} claims {} = {}", what, field, value));
+      return value;
+    };
+    options.kappa = static_cast<int>(within("kappa", kMaxZeta));
+    options.block_nnz = static_cast<int>(within("block_nnz", kMaxZeta));
+    options.block_rows = within("block_rows", kMaxDealRows);
+    options.input_blocks = InputBlocks::kInterleaved;
+    word("input_blocks", *options.input_blocks);
+    total_rows = json.at("total_rows").get<std::int64_t>();
+  } else {
+    require(zeta >= 1 && zeta <= kMaxZeta, ErrorKind::kInput, fmt::format("{} claims zeta = {}", what, zeta));
+    options.zeta = static_cast<int>(zeta);
+  }
+  const std::int64_t last = sketch.rows.back().end, m = total_rows > 0 ? total_rows : last;
+  require(last <= m, ErrorKind::kInput, fmt::format("{} claims row {} of {}", what, last - 1, m));
+  try {
+    sketch.spec = make_sketch_spec({m, sketch.n, sketch.r, sketch.a_type}, options);
+  } catch (const Error& e) {
+    throw Error(ErrorKind::kInput, fmt::format("{} describes no legal sketch: {}", what, e.what()));
+  }
+  const bool same = sketch.spec.d == d && sketch.spec.zeta == zeta && sketch.spec.total_rows == total_rows;
+  require(same, ErrorKind::kInput,
+          fmt::format("{} contradicts itself: d = {}, zeta = {}, total_rows = {}, which would be {}, {}, {}", what, d,
+                      zeta, total_rows, sketch.spec.d, sketch.spec.zeta, sketch.spec.total_rows));
+}
+
+}  // namespace
+
+std::string checksum(const std::string& text, const std::vector<const std::vector<double>*>& values) {
+  // FNV-1a over words of 8 bytes; a rotation lets high bits reach low ones.
+  std::uint64_t hash = 14695981039346656037ULL;
+  const auto mix = [&](std::uint64_t word) {
+    hash = (hash ^ word) * 1099511628211ULL;
+    hash = (hash << 31) | (hash >> 33);
+  };
+  for (const char c : text) mix(static_cast<unsigned char>(c));
+  for (const std::vector<double>* part : values) {
+    for (const double value : *part) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, &value, sizeof word);
+      mix(word);
+    }
+  }
+  return fmt::format("{:016x}", hash);
+}
+
+std::string identity_json(const StoredSketch& sketch, const std::string& command_line) {
+  const SketchSpec& spec = sketch.spec;
+  Json json = {{"format", kFormat},
+               {"schema_version", kSchemaVersion},
+               {"family", to_word(spec.family)},
+               {"hash", to_word(spec.hash)},
+               {"d", spec.d},
+               {"check_rows", sketch.check_rows},
+               {"zeta", spec.zeta},
+               {"seed", spec.seed},
+               {"precision", to_word(spec.precision)},
+               {"rounding", to_word(spec.rounding)}};
+  if (spec.family == SketchFamily::kBlockPerm) {
+    json["kappa"] = spec.kappa;
+    json["block_nnz"] = spec.block_nnz;
+    json["block_rows"] = spec.block_rows;
+    json["input_blocks"] = to_word(spec.input_blocks);
+    json["total_rows"] = spec.total_rows;
+  }
+  json["n"] = sketch.n;
+  json["r"] = sketch.r;
+  json["dtype"] = to_word(sketch.a_type);
+  json["rows"] = Json::array();
+  for (const RowRange& range : sketch.rows) json["rows"].push_back({range.begin, range.end});
+  json["exponents"] = sketch.exponents;
+  json["files"] = sketch.files;
+  json["tool"] = {{"version", version_number()}, {"git", version_git()}};
+  json["command_line"] = command_line;
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+StoredSketch parse_identity(const std::string& text, const std::string& what) {
+  StoredSketch sketch;
+  try {
+    const Json json = Json::parse(text);
+    require(json.at("format").get<std::string>() == kFormat, ErrorKind::kInput,
+            fmt::format("{} is no sketch file: its format is '{}'", what, json.at("format").get<std::string>()));
+    const auto version = json.at("schema_version").get<std::int64_t>();
+    require(version == kSchemaVersion, ErrorKind::kInput,
+            fmt::format("{} has schema_version {}; this tallsketch reads {}", what, version, kSchemaVersion));
+    parse_rows(json, what, sketch);
+    parse_spec(json, what, sketch);
+  } catch (const nlohmann::json::exception& e) {
+    throw Error(ErrorKind::kInput, fmt::format("the identity of {} cannot be understood: {}", what, e.what()));
+  }
+  return sketch;
+}
+
+std::vector<std::byte> sketch_image(const StoredSketch& sketch, const std::string& command_line) {
+  Hdf5Image image;
+  const std::string identity = identity_json(sketch, command_line);
+  image.add("/SA", sketch.sketch, sketch.spec.d, sketch.n + sketch.r, 2, stored_type(sketch.spec));
+  image.add("/b_squares", sketch.b_squares, sketch.r, 1, 1);
+  image.add_text("/identity", identity);
+  image.add_attribute("/identity", "checksum", checksum(identity, {&sketch.sketch, &sketch.b_squares}));
+  return image.bytes();
+}
+
+StoredSketch read_sketch(const std::string& path) {
+  const Hdf5File file = Hdf5File::open(path, nullptr);
+  const std::string what = fmt::format("'{}'", path);
+  require(file.has("/SA") && file.has("/identity") && file.has("/b_squares"), ErrorKind::kInput,
+          fmt::format("{} is no sketch file: /SA, /b_squares or /identity is missing (tallsketch sketch writes them)",
+                      what));
+  const std::string identity = hdf5_text(file, "/identity");
+  StoredSketch sketch = parse_identity(identity, what);
+  sketch.sketch = hdf5_values(file, "/SA", sketch.spec.d, sketch.n + sketch.r, stored_type(sketch.spec));
+  sketch.b_squares = hdf5_values(file, "/b_squares", sketch.r, 1, ElementType::kFloat64);
+  const std::string stored = hdf5_text_attribute(file, "/identity", "checksum");
+  const std::string found = checksum(identity, {&sketch.sketch, &sketch.b_squares});
+  require(stored == found, ErrorKind::kInput,
+          fmt::format("{} is corrupt: its checksum is {}, but says {}; make it again", what, found, stored));
+  const bool finite =
+      std::all_of(sketch.sketch.begin(), sketch.sketch.end(), [](double v) { return std::isfinite(v); });
+  require(finite, ErrorKind::kInput, fmt::format("/SA of {} has NaN or Inf", what));
+  return sketch;
+}
+
+}  // namespace tallsketch

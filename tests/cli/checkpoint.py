@@ -1,0 +1,232 @@
+#!/usr/bin/python3
+"""Checkpoints: a run that is killed again and again ends, resumed, at the x of one that nobody killed; at any stage, by any of
+the signals a scheduler sends, on several ranks; and nothing but the checkpoint is left meanwhile.
+
+Run by CTest as cli.checkpoint.
+"""
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import h5py
+import numpy as np
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from script_runs import MPIEXEC, PROGRAM, Checks, Folder, run, strict_json  # noqa: E402  pylint: disable=C0413
+
+M, N, SEED = 6001, 8, 3
+CHUNK = 100
+LIMIT = 60
+DICE = random.Random(SEED)
+
+
+def read(path, name="x"):
+    """A dataset of a file."""
+    with h5py.File(path, "r") as file:
+        return file[name][()]
+
+
+def program_ranks(process, ranks):
+    """Process ids of the ranks of an mpirun, or of the program itself, in rank order."""
+    if ranks == 1:
+        return [process.pid]
+    pids = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            with open(f"/proc/{entry}/stat", encoding="ascii") as file:
+                parent = int(file.read().rsplit(")", 1)[1].split()[1])
+            with open(f"/proc/{entry}/environ", "rb") as file:
+                rank = [int(v.split(b"=")[1]) for v in file.read().split(b"\0") if v.startswith(b"OMPI_COMM_WORLD_RANK=")]
+        except OSError:
+            continue
+        if parent == process.pid and rank:
+            pids.append((rank[0], int(entry)))
+    return [pid for _, pid in sorted(pids)]
+
+
+class Killed:
+    """A run that gets a signal when it has written `after` checkpoints, unless it ends before."""
+
+    def __init__(self, arguments, folder, ranks=1, after=1, number=signal.SIGTERM, target="rank 0"):
+        command = [PROGRAM, *map(str, arguments), "--verbose"]
+        if ranks > 1:
+            command = [MPIEXEC, "-n", str(ranks), *command]
+        # pylint: disable=consider-using-with
+        process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, start_new_session=True, text=True)
+        self.signalled, self.out, errors = None, "", []
+        reader = threading.Thread(target=lambda: errors.append(process.stderr.read()))
+        reader.start()
+        guard = threading.Timer(LIMIT, lambda: os.killpg(process.pid, signal.SIGKILL))
+        guard.start()
+        seen = 0
+        for line in process.stdout:
+            self.out += line
+            seen += line.startswith("checkpoint: ")
+            if seen == after and self.signalled is None:
+                self.signalled = time.monotonic()
+                pids = [process.pid] if target == "mpirun" else program_ranks(process, ranks)[-1:] \
+                    if target == "last rank" else program_ranks(process, ranks)[:1]
+                for pid in pids:
+                    os.kill(pid, number)
+        self.code = process.wait()
+        self.seconds = time.monotonic() - self.signalled if self.signalled else 0
+        guard.cancel()
+        reader.join()
+        self.err = errors[0]
+
+    def __str__(self):
+        return f"exit {self.code}, {self.seconds:.1f} s after the signal\n{self.out[-1500:]}\n{self.err[-1500:]}"
+
+
+def others(folder):
+    """Files that no run should leave."""
+    return [name for name in os.listdir(folder) if ".tmp." in name]
+
+
+def make_data(folder):
+    """Integers, so that sketches and Gram matrices are exact in any order."""
+    generator = np.random.default_rng(SEED)
+    for name in ("a.h5", "other.h5"):
+        with h5py.File(os.path.join(folder, name), "w") as file:
+            file["A"] = generator.integers(-8, 9, (M, N)).astype("f8")
+            file["b"] = generator.integers(-8, 9, M).astype("f8")
+
+
+def check_many_kills(checks, folder):
+    """TERM at random chunks, twenty times, each time resumed, through sketch and refinement; x bit for bit."""
+    kinds = [(["--preconditioner", "sketch", "--residency", "file"], 1, 8), (["--preconditioner", "gram"], 1, 4),
+             (["--method", "sketch-solve"], 1, 4), (["--preconditioner", "sketch", "--residency", "file"], 3, 4)]
+    for number, (options, ranks, kills) in enumerate(kinds):
+        base = ["solve", "a.h5", "--chunk-rows", CHUNK, *options]
+        done = run([*base, "-o", f"whole{number}.h5"], ranks=ranks, cwd=folder)
+        wanted = read(os.path.join(folder, f"whole{number}.h5")) if done.code == 0 else None
+        name = f"{' '.join(options)} on {ranks} ranks"
+        checks.check(f"{name}: not stopped", done.code == 0, done)
+        killed, runs, stages = 0, 0, set()
+        saving = [*base, "-o", f"x{number}.h5", "--checkpoint", "c.h5", "--checkpoint-every", 0, "--resume"]
+        while killed < kills and runs < 3 * kills:
+            stop = Killed(saving, folder, ranks, DICE.randint(1, 25), signal.SIGTERM, DICE.choice(["rank 0", "last rank"]))
+            runs += 1
+            if stop.code == 0:
+                checks.check(f"{name}: x of a cycle", read(os.path.join(folder, f"x{number}.h5")).tobytes() == wanted.tobytes(), stop)
+                os.remove(os.path.join(folder, f"x{number}.h5"))
+                continue
+            killed += 1
+            stages.add("refine" if "refine: pass" in stop.out else "sketch")
+            checks.check(f"{name}, kill {killed}: code 75, one message, at once", stop.code == 75 and stop.seconds < 5 and
+                         stop.err.count("stopped by SIGTERM: checkpoint written to 'c.h5', go on with --resume") == 1, stop)
+            checks.check(f"{name}, kill {killed}: the checkpoint and no more", os.path.exists(os.path.join(folder, "c.h5")) and
+                         not others(folder) and not os.path.exists(os.path.join(folder, f"x{number}.h5")), os.listdir(folder))
+        last = run(saving, ranks=ranks, cwd=folder)
+        checks.check(f"{name}: killed often enough", killed == kills, (killed, runs))
+        checks.check(f"{name}: resumed to the end, x bit for bit", last.code == 0 and
+                     read(os.path.join(folder, f"x{number}.h5")).tobytes() == wanted.tobytes(), last)
+        checks.check(f"{name}: the checkpoint is gone", not os.path.exists(os.path.join(folder, "c.h5")) and not others(folder),
+                     os.listdir(folder))
+        if "file" in options and ranks == 1:
+            checks.check(f"{name}: killed in both stages", stages == {"sketch", "refine"}, stages)
+
+
+def check_launcher_signals(checks, folder):
+    """USR1 and TERM to mpirun, TERM to one rank (C-39); then on with another number of ranks."""
+    base = ["solve", "a.h5", "--preconditioner", "sketch", "--residency", "file", "--checkpoint", "m.h5", "--checkpoint-every", 0,
+            "-o", "m.x.h5"]
+    wanted = read(os.path.join(folder, "whole0.h5"))
+    for name, number, target, after in (("USR1 to mpirun", signal.SIGUSR1, "mpirun", 3),
+                                        ("USR1 to mpirun, refining", signal.SIGUSR1, "mpirun", 32),
+                                        ("HUP to the last rank", signal.SIGHUP, "last rank", 5),
+                                        ("TERM to mpirun", signal.SIGTERM, "mpirun", 6)):
+        # Chunks so small that nobody is done before mpirun kills, which is 2 s after its TERM.
+        rows = 1 if name == "TERM to mpirun" else CHUNK
+        stop = Killed([*base, "--chunk-rows", rows], folder, 2, after, number, target)
+        checks.check(f"{name}: all end, soon, with a checkpoint", stop.code not in (0, None) and stop.seconds < 5 and
+                     os.path.exists(os.path.join(folder, "m.h5")), stop)
+        if name != "TERM to mpirun":  # Open MPI answers that itself, and kills
+            checks.check(f"{name}: code 75 and one message", stop.code == 75 and stop.err.count("tallsketch: error:") == 1 and
+                         "checkpoint written to 'm.h5'" in stop.err, stop)
+        done = run([*base, "--chunk-rows", CHUNK, "--resume"], ranks=3, cwd=folder)
+        checks.check(f"{name}: resumed on 3 ranks", done.code == 0 and "going on from 'm.h5'" in done.out and
+                     np.allclose(read(os.path.join(folder, "m.x.h5")), wanted, rtol=1e-12, atol=0), done)
+        checks.check(f"{name}: nothing left", not os.path.exists(os.path.join(folder, "m.h5")) and not others(folder),
+                     os.listdir(folder))
+
+
+def check_sketch(checks, folder):
+    """tallsketch sketch is resumed, too: /SA bit for bit."""
+    base = ["sketch", "a.h5", "--chunk-rows", CHUNK, "--first-row", 77]
+    run([*base, "-o", "whole.s.h5"], cwd=folder)
+    saving = [*base, "-o", "s.h5", "--checkpoint", "sc.h5", "--checkpoint-every", 0]
+    stop = Killed(saving, folder, 2, 4, signal.SIGUSR1, "mpirun")
+    checks.check("sketch: stopped", stop.code == 75, stop)
+    done = run([*saving, "--resume", "--report", "-"], cwd=folder)
+    checks.check("sketch: resumed", done.code == 0 and strict_json(done.out)["status"] == "sketched" and
+                 read(os.path.join(folder, "s.h5"), "SA").tobytes() == read(os.path.join(folder, "whole.s.h5"), "SA").tobytes() and
+                 not os.path.exists(os.path.join(folder, "sc.h5")), done)
+
+
+def check_refusals(checks, folder):
+    """What does not fit, is damaged, or cannot be written."""
+    base = ["solve", "a.h5", "--chunk-rows", CHUNK, "--preconditioner", "sketch", "-o", "r.x.h5"]
+    saving = [*base, "--checkpoint", "r.h5", "--checkpoint-every", 0]
+    stop = Killed(saving, folder, 1, 5)
+    checks.check("stopped, for what follows", stop.code == 75, stop)
+    with open(os.path.join(folder, "r.h5"), "rb") as file:
+        image = file.read()
+
+    def refused(name, code, words, arguments, ranks=1):
+        done = run(arguments, ranks=ranks, cwd=folder)
+        checks.check(f"{name}: exit {code}, one message with {words}", done.code == code and
+                     done.err.count("tallsketch: error:") == 1 and all(word in done.err for word in words), done)
+        checks.check(f"{name}: no x, nothing temporary", not os.path.exists(os.path.join(folder, "r.x.h5")) and
+                     not others(folder), os.listdir(folder))
+
+    refused("a checkpoint is there", 2, ["--resume", "r.h5"], saving)
+    refused("another seed", 2, ["--seed was '0'", "'4' now"], [*saving, "--resume", "--seed", 4], 2)
+    refused("another input", 3, ["input was"],
+            ["solve", "other.h5", *saving[2:], "--resume"])
+    refused("16 bits", 2, ["--checkpoint", "fp16"], [*base, "--checkpoint", "h.h5", "--precision", "fp16"])
+    refused("no folder", 9, ["no/such/c.h5"], [*base, "--checkpoint", "no/such/c.h5"], 2)
+    refused("checkpoint is an input", 2, ["--checkpoint 'a.h5' is an input"], [*base, "--checkpoint", "a.h5"])
+    refused("checkpoint is the output", 2, ["r.x.h5"], [*base, "--checkpoint", "r.x.h5"])
+    refused("resume what", 2, ["--checkpoint"], [*base, "--resume"])
+    for name, data in (("cut", image[:len(image) // 2]), ("empty", b""), ("x", a_changed(image))):
+        with open(os.path.join(folder, "r.h5"), "wb") as file:
+            file.write(data)
+        refused(f"damaged, {name}", 3, ["r.h5"], [*saving, "--resume"], 2)
+    os.remove(os.path.join(folder, "r.h5"))
+    # A disk that is full at the first checkpoint (C-10): a file may have 1 KiB, and mpirun's own files none of that.
+    limit = ["bash", "-c", 'ulimit -f 1; exec "$@"', "bash"]
+    limited = run([*saving, "--report", "-"], ranks=2, cwd=folder, prefix=limit)
+    checks.check("full disk: exit 9, says so, leaves nothing", limited.code == 9 and "r.h5" in limited.err and
+                 limited.err.count("tallsketch: error:") == 1 and not os.path.exists(os.path.join(folder, "r.h5")) and
+                 strict_json(limited.out)["status"] == "output_failed" and not others(folder), limited)
+    done = run([*saving, "--resume"], cwd=folder)
+    checks.check("nothing to resume: from the beginning", done.code == 0 and "no checkpoint 'r.h5'" in done.out, done)
+
+
+def a_changed(image):
+    """One byte of the identity is another."""
+    at = image.index(b'"run"') + 1
+    return image[:at] + b"x" + image[at + 1:]
+
+
+def main():
+    checks = Checks()
+    print(f"seed {SEED}")
+    with Folder() as folder:
+        make_data(folder)
+        for part in (check_many_kills, check_launcher_signals, check_sketch, check_refusals):
+            part(checks, folder)
+            print(f"{part.__name__}: done, {checks.passed + len(checks.failed)} checks so far", flush=True)
+    return checks.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,302 @@
+// Runs that save themselves, on the host (mpi.checkpoint) and on GPUs (cuda.checkpoint): stopped by a signal to one rank at any
+// row, or by an error, and gone on with at any number of ranks, they find the x of a run that nobody stopped, bit for bit.
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "src/backend.h"
+#include "src/checkpoint_keeper.h"
+#include "src/cleanup.h"
+#include "src/communicator.h"
+#include "src/error.h"
+#include "src/progress.h"
+#include "src/solver.h"
+#include "src/stop_request.h"
+#include "src/watchdog.h"
+#include "tests/support/exact_source.h"
+#include "tests/support/mpi_check.h"
+#include "tests/support/test_backend.h"
+
+using namespace tallsketch;
+
+namespace {
+
+constexpr std::int64_t kRows = 1501, kCols = 6, kRhs = 2, kChunkRows = 50;
+
+/// Integer rows; the n-th read of a rank raises a signal or fails.
+class InterruptedSource final : public RowSource {
+ public:
+  const ProblemShape& shape() const override { return source_.shape(); }
+  const SourceInfo& info() const override { return source_.info(); }
+  std::string identity() const override { return identity_; }
+  void read(RowRange rows, void* a, double* b) override {
+    reads_ += 1;
+    rows_read_ += rows.size();
+    if (reads_ == signal_at) std::raise(SIGTERM);
+    if (reads_ == fail_at) throw Error(ErrorKind::kInput, "this read fails");
+    source_.read(rows, a, b);
+  }
+  std::int64_t reads() const { return reads_; }
+  std::int64_t rows_read() const { return rows_read_; }
+
+  std::int64_t signal_at = 0, fail_at = 0;
+  std::string identity_ = "made of integers";
+
+ private:
+  ExactSource source_{kRows, kCols, kRhs, ElementType::kFloat64};
+  std::int64_t reads_ = 0, rows_read_ = 0;
+};
+
+struct Outcome {
+  int code = 0;
+  std::string message;
+  std::vector<double> x;
+  std::int64_t passes = 0, rows_read = 0;
+};
+
+class World {
+ public:
+  explicit World(ResidencyChoice residency) {
+    RunOptions options = run_options();
+    options.residency = residency;
+    backend_ = make_backend(options, comm, timer_);
+    std::string path;
+    if (comm.is_root()) {
+      path = (std::filesystem::temp_directory_path() / fmt::format("tallsketch-{}.ckpt.h5", ::getpid())).string();
+      std::filesystem::remove(path);
+    }
+    path_ = comm.broadcast(path);
+  }
+  ~World() {
+    if (comm.is_root()) std::filesystem::remove(path_);
+  }
+
+  const std::string& path() const { return path_; }
+  bool has_checkpoint() const { return comm.max(comm.is_root() && std::filesystem::exists(path_) ? 1 : 0) == 1; }
+
+  /// every < 0: without a checkpoint
+  Outcome run(InterruptedSource& source, const SketchOptions& sketch, const MethodOptions& method, double every,
+              bool resume) {
+    end_cleanly_on_signals(false);
+    Watchdog watchdog(60, "test");
+    Progress silent(nullptr);
+    Outcome outcome;
+    Report report;
+    try {
+      std::optional<CheckpointKeeper> keeper;
+      if (every >= 0) {
+        keeper.emplace(CheckpointOptions{path_, every, resume}, comm, silent);
+        keeper->start(run_fields(source, sketch, method), sketch);
+      }
+      const SolveContext context{comm, watchdog, silent, timer_, keeper ? &*keeper : nullptr};
+      outcome.x = solve(sketch, method, kChunkRows, source, *backend_, context, report).x;
+      if (keeper && comm.is_root()) keeper->finish();
+    } catch (const Error& e) {
+      outcome.code = e.exit_code();
+      outcome.message = e.what();
+      if (!e.agreed()) outcome.code = -1;
+    }
+    outcome.passes = report.solver.passes;
+    outcome.rows_read = source.rows_read();
+    return outcome;
+  }
+
+  Communicator comm{MPI_COMM_WORLD};
+
+ private:
+  PhaseTimer timer_;
+  std::unique_ptr<Backend> backend_;
+  std::string path_;
+};
+
+struct Kind {
+  const char* name;
+  SketchOptions sketch;
+  MethodOptions method;
+};
+
+std::vector<Kind> kinds() {
+  std::vector<Kind> all(4);
+  all[0].name = "sketch";
+  all[0].method.preconditioner = PreconditionerChoice::kSketch;
+  all[1].name = "gram";
+  all[1].method.preconditioner = PreconditionerChoice::kGram;
+  all[2].name = "one pass, fp64";
+  all[2].method.method = SolveMethod::kSketchSolve;
+  all[2].sketch.precision = SketchPrecision::kFp64;
+  all[3].name = "blockperm";
+  all[3].sketch.family = SketchFamily::kBlockPerm;
+  all[3].sketch.input_blocks = InputBlocks::kContiguous;
+  return all;
+}
+
+/// Not rank 0, if there is another, and one that has rows.
+int interrupted_rank(const Communicator& comm) { return std::min(1, comm.size() - 1); }
+
+/// Some residencies of a backend.
+std::vector<ResidencyChoice> residencies() {
+  if (on_gpus()) return {ResidencyChoice::kFile, ResidencyChoice::kHost, ResidencyChoice::kDevice};
+  return {ResidencyChoice::kFile, ResidencyChoice::kHost};
+}
+
+}  // namespace
+
+TEST_CASE("Stopped at any read of any rank, and gone on with, a run ends at the x of one that was not stopped") {
+  for (const ResidencyChoice residency : residencies()) {
+    World world(residency);
+    for (const Kind& kind : kinds()) {
+      CAPTURE(kind.name);
+      InterruptedSource whole;
+      const Outcome wanted = world.run(whole, kind.sketch, kind.method, -1, false);
+      MPI_REQUIRE(wanted.code == 0);
+      const bool mine = world.comm.rank() == interrupted_rank(world.comm);
+      int stops = 0;
+      for (const double every : {0.0, 1e6}) {
+        Outcome outcome;
+        bool resume = false;
+        for (int attempt = 0; attempt < 60; ++attempt) {
+          InterruptedSource source;
+          source.signal_at =
+              mine ? 1 + (7 * attempt) % 11 + 15 * attempt : 0;  // later and later: every run gets further
+          outcome = world.run(source, kind.sketch, kind.method, every, resume);
+          if (outcome.code == 0) break;
+          stops += 1;
+          MPI_REQUIRE(outcome.code == 75);
+          MPI_REQUIRE(outcome.message.find("stopped by SIGTERM: checkpoint written to '" + world.path()) !=
+                      std::string::npos);
+          MPI_REQUIRE(world.has_checkpoint());
+          resume = true;
+        }
+        MPI_REQUIRE(outcome.code == 0);
+        MPI_REQUIRE(outcome.x == wanted.x);
+        const bool all_passes = outcome.passes == wanted.passes || kind.method.method == SolveMethod::kSketchSolve;
+        MPI_REQUIRE(!world.comm.is_root() || all_passes);
+        MPI_REQUIRE(!world.has_checkpoint());
+      }
+      MPI_REQUIRE(stops >= 2);
+    }
+  }
+}
+
+TEST_CASE("Rows that are done are not read again where none are kept") {
+  World world(ResidencyChoice::kFile);
+  MethodOptions one_pass;
+  one_pass.method = SolveMethod::kSketchSolve;
+  InterruptedSource first, second;
+  first.signal_at = world.comm.is_root() ? 4 : 0;
+  const Outcome stopped = world.run(first, {}, one_pass, 1e6, false);
+  MPI_REQUIRE(stopped.code == 75);
+  const Outcome done = world.run(second, {}, one_pass, 1e6, true);
+  MPI_REQUIRE(done.code == 0);
+  std::int64_t rows = stopped.rows_read + done.rows_read;
+  world.comm.sum(&rows, 1);
+  MPI_REQUIRE(rows == kRows);
+  MPI_REQUIRE(!world.comm.is_root() || stopped.rows_read < 9 * kChunkRows);  // at once: what was on its way
+}
+
+TEST_CASE("A rank that fails in the middle of a pass takes the others with it, and the last checkpoint stays") {
+  World world(ResidencyChoice::kFile);
+  for (const Kind& kind : kinds()) {
+    InterruptedSource whole;
+    const Outcome wanted = world.run(whole, kind.sketch, kind.method, -1, false);
+    InterruptedSource source;
+    source.fail_at = world.comm.rank() == interrupted_rank(world.comm) ? 4 : 0;
+    const Outcome failed = world.run(source, kind.sketch, kind.method, 0, false);
+    MPI_REQUIRE(failed.code == 3);
+    MPI_REQUIRE(failed.message.find("this read fails") != std::string::npos);
+    InterruptedSource again;
+    const Outcome done = world.run(again, kind.sketch, kind.method, 0, world.has_checkpoint());
+    MPI_REQUIRE(done.code == 0);
+    MPI_REQUIRE(done.x == wanted.x);
+  }
+}
+
+TEST_CASE("A run goes on only as what it was, and says what differs") {
+  World world(ResidencyChoice::kFile);
+  InterruptedSource source;
+  source.signal_at = world.comm.is_root() ? 3 : 0;
+  MethodOptions method;
+  method.method = SolveMethod::kSketchSolve;
+  MPI_REQUIRE(world.run(source, {}, method, 1e6, false).code == 75);
+  const auto refused = [&](const std::function<void(SketchOptions&, MethodOptions&, InterruptedSource&)>& change,
+                           bool resume = true) {
+    SketchOptions sketch;
+    MethodOptions other = method;
+    InterruptedSource changed;
+    change(sketch, other, changed);
+    return world.run(changed, sketch, other, 1e6, resume);
+  };
+  Outcome outcome = refused([](auto&, auto&, auto& s) { s.identity_ = "made of other integers"; });
+  MPI_REQUIRE(outcome.code == 3);
+  MPI_REQUIRE(outcome.message.find("'made of integers'") != std::string::npos &&
+              outcome.message.find("'made of other integers'") != std::string::npos);
+  outcome = refused([](auto& o, auto&, auto&) { o.seed = 9; });
+  MPI_REQUIRE(outcome.code == 2);
+  MPI_REQUIRE(outcome.message.find("--seed was '0' there, and is '9' now") != std::string::npos);
+  outcome = refused([](auto&, auto& m, auto&) { m.method = SolveMethod::kRefine; });
+  MPI_REQUIRE(outcome.code == 2 && outcome.message.find("--method") != std::string::npos);
+  outcome = refused([](auto&, auto&, auto&) {}, false);
+  MPI_REQUIRE(outcome.code == 2 && outcome.message.find("--resume") != std::string::npos);
+  outcome = refused([](auto& o, auto&, auto&) { o.precision = SketchPrecision::kFp16; });
+  MPI_REQUIRE(outcome.code == 2 && outcome.message.find("fp16") != std::string::npos);
+  // And with a byte changed, or cut off, it is no checkpoint.
+  const auto damage = [&](const std::function<void(std::string&)>& change) {
+    if (world.comm.is_root()) {
+      std::ifstream in(world.path(), std::ios::binary);
+      std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+      change(bytes);
+      std::ofstream(world.path(), std::ios::binary) << bytes;
+    }
+    return refused([](auto&, auto&, auto&) {});
+  };
+  outcome = damage([](std::string& bytes) { bytes[bytes.find("\"run\"") + 1] = 'x'; });
+  MPI_REQUIRE(outcome.code == 3 && outcome.message.find(world.path()) != std::string::npos);
+  outcome = damage([](std::string& bytes) { bytes.resize(bytes.size() / 2); });
+  MPI_REQUIRE(outcome.code == 3 && outcome.message.find(world.path()) != std::string::npos);
+}
+
+TEST_CASE("Ranks with any numbers of borders agree on a wish at the same border, or on none") {
+  const Communicator comm(MPI_COMM_WORLD);
+  const std::int64_t mine = 3 + 2 * comm.rank(), most = 3 + 2 * (comm.size() - 1);
+  {
+    Borders borders(comm, most, [] { return Wish::kGoOn; });
+    bool went_on = true;
+    for (std::int64_t i = 0; i < mine; ++i) went_on = went_on && borders.next() == Wish::kGoOn;
+    MPI_REQUIRE(borders.finish() == Wish::kGoOn);
+    MPI_REQUIRE(went_on);
+  }
+  for (std::int64_t at = 0; at < most; ++at) {  // the last rank wants to stop at its border `at`
+    std::int64_t met = 0;
+    Borders borders(comm, most,
+                    [&] { return comm.rank() == comm.size() - 1 && met >= at ? Wish::stop_by(15) : Wish::kGoOn; });
+    std::int64_t agreed = Wish::kGoOn;
+    for (; met < mine && agreed == Wish::kGoOn; ++met) agreed = borders.next();
+    agreed = borders.finish();
+    MPI_REQUIRE(agreed == Wish::stop_by(15));
+    MPI_REQUIRE(Wish::stops(agreed) && Wish::signal(agreed) == 15);
+  }
+  for (std::int64_t at = 0; at <= most; ++at) {  // the last rank fails after `at` borders
+    Borders borders(comm, most, [] { return Wish::kGoOn; });
+    const bool fails = comm.rank() == comm.size() - 1;
+    std::int64_t agreed = Wish::kGoOn;
+    for (std::int64_t met = 0; met < mine && agreed == Wish::kGoOn && !(fails && met == at); ++met)
+      agreed = borders.next();
+    if (fails) {
+      borders.leave();
+    } else {
+      agreed = borders.finish();
+    }
+    MPI_REQUIRE(fails || agreed == (at < most ? Wish::kLeave : Wish::kGoOn));
+  }
+}
