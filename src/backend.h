@@ -41,6 +41,7 @@ struct SketchJob {
   SketchSpec spec;
   ProblemShape shape;
   Encoding encoding = plain_encoding(shape.a_type);  // of A in chunks
+  std::int64_t source_bytes = 0;                     // of memory that reading takes by itself
   Plan plan = {};
   RowRange rows = {};  // of this rank
   ScalingChoice scaling = ScalingChoice::kAuto;

@@ -168,6 +168,7 @@ PlanLimits CudaBackend::plan_limits(const SketchJob& job) {
       static_cast<std::int64_t>(kHostShare * static_cast<double>(free_host_memory() / comm_.node_size())) +
       rows_.pinned_bytes();
   limits.asked = residency_;
+  limits.source_bytes = job.source_bytes;
   limits.kept_residency = Residency::kDevice;
   const bool passes_follow = job.refine || job.kept, scales = !gram && HalfSketcher::scales(job.spec, job.scaling);
   limits.kept_row_bytes =

@@ -70,6 +70,8 @@ class FileSource final : public RowSource {
     b_.read_doubles(rows, b);
   }
 
+  std::int64_t buffer_bytes() const override { return a_.buffer_bytes() + b_.buffer_bytes(); }
+
   std::string identity() const override {
     return fmt::format("A: {}; b: {}; as {}", a_.identity(), b_.identity(), to_word(shape_.a_type));
   }

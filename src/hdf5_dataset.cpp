@@ -198,6 +198,11 @@ void read_layout(hid_t dataset, StoredFacts& facts) {
       const int filters = H5Pget_nfilters(creation.get());
       for (int i = 0; i < filters; ++i) check_filter(creation.get(), static_cast<unsigned>(i), facts);
       warn_of_missing_chunks(dataset, chunk, facts);
+      const Hdf5Handle access(H5Dget_access_plist(dataset), H5Pclose);
+      std::size_t slots = 0, bytes = 0;
+      double preemption = 0;
+      check_h5(H5Pget_chunk_cache(access.get(), &slots, &bytes, &preemption), ErrorKind::kInput, "H5Pget_chunk_cache");
+      facts.cache_bytes = static_cast<std::int64_t>(bytes);
       break;
     }
     default:

@@ -52,6 +52,7 @@ class HostBackend final : public Backend {
                               ? static_cast<std::int64_t>(memory_limit_)
                               : free_host_memory() / comm_.node_size() + slab_a_.bytes() + slab_b_.bytes();
     limits.asked = residency_;
+    limits.source_bytes = job.source_bytes;
     limits.kept_residency = Residency::kHost;
     const bool keeps = job.refine || job.kept || residency_ == ResidencyChoice::kHost;
     limits.kept_row_bytes = keeps ? job.shape.row_bytes() : 0;

@@ -11,12 +11,7 @@
 
 namespace tallsketch {
 
-namespace {
-
-/// A chunk is about this large: big enough to hide the latency of a read, small enough to stay out of the way.
-constexpr std::int64_t kChunkBytes = std::int64_t{64} << 20;
-
-}  // namespace
+namespace {}  // namespace
 
 const char* to_word(Residency residency) {
   switch (residency) {
@@ -43,8 +38,8 @@ std::vector<RowRange> split_rows(std::int64_t m, std::int64_t batch_rows, int ra
 
 namespace {
 
-std::int64_t default_chunk_rows(const ProblemShape& shape, const SketchSpec& spec) {
-  const std::int64_t rows = kChunkBytes / shape.row_bytes();
+std::int64_t default_chunk_rows(const ProblemShape& shape, const SketchSpec& spec, std::int64_t chunk_bytes) {
+  const std::int64_t rows = chunk_bytes / shape.row_bytes();
   // Whole batches where possible: a batch that is cut costs its map twice.
   return rows > spec.batch_rows ? rows - rows % spec.batch_rows : std::max<std::int64_t>(rows, 1);
 }
@@ -58,6 +53,11 @@ void size_up(const PlanLimits& limits, Plan& plan) {
   plan.slab_bytes = kept ? most_rows * limits.kept_row_bytes : 0;
   plan.host_bytes =
       plan.chunk_rows * limits.pinned_chunk_row_bytes + (pinned ? most_rows * limits.pinned_row_bytes : 0);
+  if (limits.kept_residency == Residency::kDevice) {
+    plan.host_bytes += limits.source_bytes;
+  } else {
+    plan.source_bytes = limits.source_bytes;
+  }
   plan.scratch_bytes = limits.scratch_bytes(plan.chunk_rows);
 }
 
@@ -112,14 +112,16 @@ bool shrink_to_fit(const SketchSpec& spec, const PlanLimits& limits, Plan& plan)
                     bytes_text(limits.host_memory_bytes),
                     plan.residency == Residency::kHost ? "--residency file, more nodes or " : ""));
   }
-  throw Error(
-      ErrorKind::kMemory,
-      fmt::format("this needs {} on a rank (sketch of {} x {} and its factorisation {}, scratch {}, chunks of {} rows "
-                  "{}{}), but {} may be used; use {}a smaller --oversample, fewer --chunk-rows or more --memory",
-                  bytes_text(plan.total_bytes()), rows, cols, bytes_text(plan.sketch_bytes + plan.factor_bytes),
-                  bytes_text(plan.scratch_bytes), plan.chunk_rows, bytes_text(plan.chunk_bytes),
-                  plan.slab_bytes == 0 ? "" : ", rows of A " + bytes_text(plan.slab_bytes),
-                  bytes_text(limits.memory_bytes), plan.slab_bytes == 0 ? "" : "--residency file, more ranks, "));
+  std::string parts = fmt::format("sketch of {} x {} and its factorisation {}, scratch {}, chunks of {} rows {}", rows,
+                                  cols, bytes_text(plan.sketch_bytes + plan.factor_bytes),
+                                  bytes_text(plan.scratch_bytes), plan.chunk_rows, bytes_text(plan.chunk_bytes));
+  if (plan.slab_bytes > 0) parts += ", rows of A " + bytes_text(plan.slab_bytes);
+  if (plan.source_bytes > 0) parts += ", chunks of the files " + bytes_text(plan.source_bytes);
+  throw Error(ErrorKind::kMemory,
+              fmt::format("this needs {} on a rank ({}), but {} may be used; use {}a smaller --oversample, fewer "
+                          "--chunk-rows or more --memory",
+                          bytes_text(plan.total_bytes()), parts, bytes_text(limits.memory_bytes),
+                          plan.slab_bytes == 0 ? "" : "--residency file, more ranks, "));
 }
 
 }  // namespace
@@ -135,7 +137,8 @@ Plan make_plan(const ProblemShape& shape, const SketchSpec& spec, int ranks, con
   plan.factor_bytes =
       2 * plan.sketch_bytes + 3 * cols * cols * 8;  // FP64 or column-major copy, work; G, R, its inverse
 
-  const std::int64_t wanted = limits.chunk_rows > 0 ? limits.chunk_rows : default_chunk_rows(shape, spec);
+  const std::int64_t wanted =
+      limits.chunk_rows > 0 ? limits.chunk_rows : default_chunk_rows(shape, spec, limits.chunk_bytes);
   for (const Residency residency : candidates(limits)) {
     plan.residency = residency;
     plan.chunk_rows = std::max<std::int64_t>(1, std::min(wanted, most_rows));

@@ -28,8 +28,11 @@ struct Plan {
   std::int64_t sketch_bytes = 0;   // d x (n + r), FP32 or FP64; of a Gram matrix (n + r)^2, FP64
   std::int64_t scratch_bytes = 0;  // of the sketch kernels
   std::int64_t factor_bytes = 0;   // rank 0: QR copy and workspace
-  std::int64_t host_bytes = 0;     // with CUDA: page-locked host memory, of chunks and kept rows
-  std::int64_t total_bytes() const { return slab_bytes + chunk_bytes + sketch_bytes + scratch_bytes + factor_bytes; }
+  std::int64_t source_bytes = 0;   // of the files' library, without CUDA
+  std::int64_t host_bytes = 0;     // with CUDA: page-locked host memory, of chunks and kept rows, and source_bytes
+  std::int64_t total_bytes() const {
+    return slab_bytes + chunk_bytes + sketch_bytes + scratch_bytes + factor_bytes + source_bytes;
+  }
 };
 
 /// What the plan has to know of a rank's backend.
@@ -46,6 +49,7 @@ struct PlanLimits {
   // With CUDA, bytes of a row in page-locked host memory: as it is kept there (0: this job keeps no rows there), and in
   // all buffers that it passes.
   std::int64_t pinned_row_bytes = 0, pinned_chunk_row_bytes = 0;
+  std::int64_t source_bytes = 0;  // of host memory that reading takes by itself
   ResidencyChoice asked = ResidencyChoice::kAuto;
   std::function<std::int64_t(std::int64_t rows)> scratch_bytes = [](std::int64_t) { return 0; };  // for chunks of rows
 };

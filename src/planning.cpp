@@ -217,6 +217,7 @@ SketchJob unplanned_job(const Attempt& attempt, const MethodOptions& method, con
   job.spec = make_sketch_spec(source.shape(), sketch);
   job.shape = source.shape();
   job.encoding = source.encoding();
+  job.source_bytes = source.buffer_bytes();
   job.scaling = attempt.sketch.scaling;
   job.reduce = attempt.sketch.reduce;
   job.refine = method.method == SolveMethod::kRefine;

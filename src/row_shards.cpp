@@ -130,6 +130,12 @@ void RowShards::read_doubles(RowRange rows, double* out) {
   });
 }
 
+std::int64_t RowShards::buffer_bytes() const {
+  std::int64_t bytes = encoding() ? 0 : staging_bytes;
+  for (const Shard& shard : shards_) bytes += shard.data->facts().cache_bytes;
+  return bytes;
+}
+
 std::string RowShards::identity() const {
   std::string text;
   for (const Shard& shard : shards_) {

@@ -48,6 +48,9 @@ class RowShards {
   /// The same in FP64, exact for every stored type, but for 64-bit integers beyond 2^53.
   void read_doubles(RowRange rows, double* out);
 
+  /// Of the libraries' caches of all shards, and of the staging buffer where A's shards differ.
+  std::int64_t buffer_bytes() const;
+
   /// Type, shape, orientation and place of every shard and identity of its file, in one line.
   std::string identity() const;
 

@@ -46,6 +46,9 @@ class RowSource {
   /// Empty: nothing can be said.
   virtual std::string identity() const { return {}; }
 
+  /// Memory that reading takes beside the caller's buffers, at most: caches of a library, staging.
+  virtual std::int64_t buffer_bytes() const { return 0; }
+
   /// Local: throws Error{kInput} if what was opened has changed since (a file shortened while it is read gives zeros).
   virtual void check_unchanged() const {}
 };

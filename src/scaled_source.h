@@ -23,6 +23,7 @@ class ScaledSource final : public RowSource {
   /// Exact, but for elements that become subnormal: those are below 2^-120 (float32) of the largest of their column.
   void read(RowRange rows, void* a, double* b) override;
   void check_unchanged() const override { source_.check_unchanged(); }
+  std::int64_t buffer_bytes() const override { return source_.buffer_bytes(); }
   std::string identity() const override { return source_.identity(); }
 
  private:

@@ -20,13 +20,14 @@ struct StoredFacts {
   std::int64_t rows = 0, cols = 1;  // in C order as stored; a vector is one column
   int rank = 2;                     // 1: a vector
   StoredType type = StoredType::kFloat32;
-  bool swapped = false;       // against this machine's byte order
-  bool big_endian = false;    // to tell
-  bool fortran = false;       // the file says that rows and columns are exchanged (.npy)
-  bool matlab = false;        // written by MATLAB, which stores its matrices transposed
-  std::int64_t offset = -1;   // in bytes from the start of the file, where all elements lie in one run; else -1
-  std::string place;          // what tells this dataset from others of the file that look the same
-  std::string file_identity;  // InputFile::identity
+  bool swapped = false;          // against this machine's byte order
+  bool big_endian = false;       // to tell
+  bool fortran = false;          // the file says that rows and columns are exchanged (.npy)
+  bool matlab = false;           // written by MATLAB, which stores its matrices transposed
+  std::int64_t offset = -1;      // in bytes from the start of the file, where all elements lie in one run; else -1
+  std::int64_t cache_bytes = 0;  // that the library may hold of it, at most
+  std::string place;             // what tells this dataset from others of the file that look the same
+  std::string file_identity;     // InputFile::identity
   std::vector<std::string> warnings;
 };
 

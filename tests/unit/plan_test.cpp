@@ -319,6 +319,24 @@ TEST_CASE("A residency that was asked for is taken, or refused with what is miss
   CHECK_THAT(no_device, ContainsSubstring("--residency device") && ContainsSubstring("--residency host"));
 }
 
+TEST_CASE("Memory that reading takes is the backend's on the host, and host memory beside a GPU") {
+  const ProblemShape shape{100'000, 50, 1, ElementType::kFloat32};
+  const SketchSpec spec = make_sketch_spec(shape, {});
+  PlanLimits limits;
+  limits.chunk_row_bytes = 2 * shape.row_bytes();
+  const Plan device_without = make_plan(shape, spec, 1, limits);
+  limits.source_bytes = 1 << 30;
+  CHECK(make_plan(shape, spec, 1, limits).total_bytes() == device_without.total_bytes());
+  CHECK(make_plan(shape, spec, 1, limits).host_bytes == device_without.host_bytes + limits.source_bytes);
+  limits.kept_residency = Residency::kHost;
+  limits.memory_bytes = device_without.total_bytes() + limits.source_bytes;
+  CHECK(make_plan(shape, spec, 1, limits).total_bytes() == limits.memory_bytes);
+  limits.chunk_rows = device_without.chunk_rows;
+  limits.memory_bytes -= 1;
+  CHECK_THAT(error_of([&] { make_plan(shape, spec, 1, limits); }).second,
+             ContainsSubstring("chunks of the files 1 GiB"));
+}
+
 TEST_CASE("What was predicted is told: passes, and seconds where somebody knows them") {
   const ProblemShape shape{6000, 7, 1, ElementType::kFloat32};
   Plan plan = make_plan(shape, make_sketch_spec(shape, {}), 1, {});
