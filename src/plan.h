@@ -40,7 +40,10 @@ struct PlanLimits {
   std::int64_t memory_bytes = 0;       // free, or --memory; 0: unknown, nothing is refused
   std::int64_t host_memory_bytes = 0;  // with CUDA, of the host; 0: unknown
   std::int64_t chunk_rows = 0;         // --chunk-rows, 0: choose
-  std::vector<RowRange> rank_rows;     // settled already, because ranks keep them; empty: choose
+  // Of a chunk, where nobody chose: large enough to hide what starting a read or a kernel takes, small enough to stay out of
+  // the way.
+  std::int64_t chunk_bytes = std::int64_t{64} << 20;
+  std::vector<RowRange> rank_rows;  // settled already, because ranks keep them; empty: choose
   // Bytes of a row of [A | b]: as it is kept, with padding (0: this job keeps no rows), and in all buffers together on
   // its way through, with rows kept and without.
   Residency kept_residency = Residency::kDevice;
