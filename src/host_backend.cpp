@@ -61,8 +61,10 @@ class HostBackend final : public Backend {
                              (is_plain(job) ? 0 : job.shape.a_row_bytes());
     limits.scratch_bytes = [this, spec = job.spec, shape = job.shape, refine = job.refine,
                             compression = job.compression](std::int64_t) {
-      return (compression == Compression::kGram ? HostGram::bytes(shape.n, shape.r, threads_)
-                                                : host::sketch_workspace_bytes(spec, shape.n, shape.r, threads_)) +
+      return (compression == Compression::kGram
+                  ? HostGram::bytes(shape.n, shape.r, threads_)
+                  : host::sketch_workspace_bytes(spec, shape.n, shape.r, threads_) +
+                        HostGram::bytes(shape.n, shape.r, threads_, HostGram::kSegmentsOfSketch)) +
              (refine ? host::normal_workspace_bytes(shape.n, shape.r, threads_) : 0);
     };
     return limits;
@@ -366,7 +368,7 @@ class HostBackend final : public Backend {
   /// The FP64 Gram matrix of the sketch, without its unused rows.
   template <class T>
   std::vector<double> gram_of(const std::vector<T>& sketch, const CheckRows& unused) const {
-    HostGram gram(job_.shape.n, job_.shape.r, threads_);
+    HostGram gram(job_.shape.n, job_.shape.r, threads_, HostGram::kSegmentsOfSketch);
     // The sketch of b in FP64, as HostGram takes it, and the runs of rows between unused ones.
     std::vector<double> b;
     for (std::int64_t begin = 0, end = 0; begin < job_.spec.d; begin = end + 1) {
