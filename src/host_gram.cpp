@@ -259,4 +259,30 @@ std::vector<double> HostGram::upper() const {
   return upper;
 }
 
+template <class T>
+std::vector<double> gram_of_sketch(const std::vector<T>& sketch, std::int64_t n, std::int64_t r,
+                                   const CheckRows& unused, int threads) {
+  const std::int64_t cols = n + r, d = static_cast<std::int64_t>(sketch.size()) / cols;
+  HostGram gram(n, r, threads, HostGram::kSegmentsOfSketch);
+  // The sketch of b in FP64, as HostGram takes it, and the runs of rows between unused ones.
+  std::vector<double> b;
+  for (std::int64_t begin = 0, end = 0; begin < d; begin = end + 1) {
+    for (end = begin; end < d && !unused.holds(end); ++end) {
+    }
+    b.clear();
+    for (std::int64_t i = begin; i < end; ++i) {
+      const T* const row = sketch.data() + i * cols + n;
+      b.insert(b.end(), row, row + r);
+    }
+    gram.add({sketch.data() + begin * cols, end - begin, n, cols, kElementType<T>, begin},
+             {b.data(), end - begin, r, r, ElementType::kFloat64, begin});
+  }
+  return gram.upper();
+}
+
+template std::vector<double> gram_of_sketch(const std::vector<float>&, std::int64_t, std::int64_t, const CheckRows&,
+                                            int);
+template std::vector<double> gram_of_sketch(const std::vector<double>&, std::int64_t, std::int64_t, const CheckRows&,
+                                            int);
+
 }  // namespace tallsketch

@@ -1,10 +1,11 @@
 // HostGram: the FP64 Gram matrix [A | b]^T [A | b] of rows that come in chunks, on the host.
-// Called by the normal-equations preconditioner. Needs n >= 1, r >= 0, threads >= 1.
+// Called by host_backend: of the rows, the normal equations as preconditioner; of the sketch, on the way to Cholesky. Needs n >= 1, r >= 0, threads >= 1.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "kernels/check_rows.h"
 #include "kernels/views.h"
 #include "src/host_buffer.h"
 
@@ -48,5 +49,12 @@ class HostGram {
   HostBuffer sums_;   // (segments, upper tiles, high and low, 8, 8)
   HostBuffer tiles_;  // (threads, 2, columns of a block, rows of a run)
 };
+
+/// The FP64 Gram matrix of a sketch, as HostGram::upper gives it.
+/// sketch  in (d, n + r) row-major, FP32 or FP64
+/// unused  rows of it that are left out
+template <class T>
+std::vector<double> gram_of_sketch(const std::vector<T>& sketch, std::int64_t n, std::int64_t r,
+                                   const CheckRows& unused, int threads);
 
 }  // namespace tallsketch
