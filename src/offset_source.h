@@ -18,6 +18,7 @@ class OffsetSource final : public RowSource {
   Encoding encoding() const override { return source_.encoding(); }
   void read_encoded(RowRange rows, void* a, double* b) override { source_.read_encoded(local(rows), a, b); }
   std::string identity() const override { return source_.identity(); }
+  std::int64_t buffer_bytes() const override { return source_.buffer_bytes(); }
   void check_unchanged() const override { source_.check_unchanged(); }
 
  private:
