@@ -36,9 +36,7 @@ DatasetName find_b(const std::string& text) {
 class FileSource final : public RowSource {
  public:
   FileSource(const InputOptions& options, const Communicator& comm)
-      : options_(options),
-        comm_(comm),
-        team_(std::make_shared<ReadTeam>(host_threads(comm))) {
+      : options_(options), comm_(comm), team_(std::make_shared<ReadTeam>(host_threads(comm))) {
     open_a();
     open_b();
     comm.together([&] {
@@ -67,9 +65,7 @@ class FileSource final : public RowSource {
     b_.read_doubles(rows, b);
   }
 
-  std::int64_t buffer_bytes() const override {
-    return a_.buffer_bytes(shape_.a_type) + b_.buffer_bytes_of_doubles();
-  }
+  std::int64_t buffer_bytes() const override { return a_.buffer_bytes(shape_.a_type) + b_.buffer_bytes_of_doubles(); }
 
   std::string identity() const override {
     return fmt::format("A: {}; b: {}; as {}", a_.identity(), b_.identity(), to_word(shape_.a_type));
