@@ -30,6 +30,7 @@ void widen(const std::byte* from, ElementType type, std::int64_t count, double* 
 }  // namespace
 
 // 8 MiB: 16 blocks for a team that reads (DirectReader::block_bytes), and little beside the chunks of a pass.
+// b, of which there is little, is read in 256 KiB.
 std::int64_t RowShards::staging_bytes = std::int64_t{8} << 20;
 
 // What is decoded here is decoded by the thread that reads: it is little (b), or rare (shards that differ), and several
@@ -103,7 +104,7 @@ RowShards::Staging RowShards::staging_of(const Shard& shard, bool to_doubles) co
   const StoredType type = shard.data->facts().type;
   const std::int64_t stored = cols() * stored_size(type);
   const std::int64_t decoded = to_doubles ? cols() * element_size(element_type_of(type)) : 0;
-  const std::int64_t room = to_doubles ? staging_bytes / 8 : staging_bytes;
+  const std::int64_t room = to_doubles ? staging_bytes / 32 : staging_bytes;
   const std::int64_t rows = std::clamp<std::int64_t>(room / std::max<std::int64_t>(1, stored + decoded), 1,
                                                      std::max<std::int64_t>(1, shard.rows()));
   // Decoded elements begin where any of them may.

@@ -55,7 +55,7 @@ class RowShards {
   /// Type, shape, orientation and place of every shard and identity of its file, in one line.
   std::string identity() const;
 
-  /// Bytes of the buffer for what must be decoded, an eighth of it for what becomes FP64; a row at least. Tests lower it.
+  /// Bytes of the buffer for what must be decoded, 1/32 of it for what becomes FP64; a row at least. Tests lower it.
   static std::int64_t staging_bytes;
 
  private:
