@@ -1,5 +1,5 @@
 // RowSource: where rows of [A | b] come from. A new kind of input is a new RowSource.
-// Made by the drivers, read by row_pass and non_finite. One thread a rank calls it at a time.
+// Made by the drivers, read by read_ahead and non_finite. One thread a rank calls it at a time.
 #pragma once
 
 #include <cstdint>
