@@ -13,7 +13,7 @@
 #include "src/backend.h"
 #include "src/communicator.h"
 #include "src/error.h"
-#include "src/host_backend.h"
+#include "src/host_threads.h"
 #include "src/host_timing.h"
 #include "src/io_timing.h"
 #include "src/open_source.h"

@@ -21,7 +21,7 @@
 #include "src/communicator.h"
 #include "src/error.h"
 #include "src/hdf5_writer.h"
-#include "src/host_backend.h"
+#include "src/host_threads.h"
 #include "src/host_buffer.h"
 #include "src/open_source.h"
 #include "src/plan.h"

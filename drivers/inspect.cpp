@@ -48,22 +48,12 @@ int run_inspect(const InspectOptions& options, const Communicator& comm) {
   MethodOptions method = options.method;
   method.tolerance = tolerance_for(method, shape.a_type);
   const Attempt attempt = first_attempt(options.sketch, method, *source, ranks, false, *backend, comm, out);
-  SketchJob job;
-  PlanLimits limits;
-  comm.together([&] {
-    job = unplanned_job(attempt, method, *source);
-    limits = backend->plan_limits(job);
-  });
-  limits.memory_bytes = comm.min(limits.memory_bytes);
-  limits.host_memory_bytes = comm.min(limits.host_memory_bytes);
-  limits.chunk_rows = static_cast<std::int64_t>(options.run.chunk_rows);
+  const SketchJob job =
+      planned_job(attempt, method, options.run.chunk_rows, nullptr, *source, ranks, *backend, comm);
+  const Plan& plan = job.plan;
   out.line(describe_job(job));
   out.line(fmt::format("backend: {}, {}, {} free for a rank", backend->name(), backend->device(),
-                       bytes_text(limits.memory_bytes)));
-  Plan plan;
-  comm.together([&] { plan = make_plan(shape, job.spec, ranks, limits, job.compression); });
-  plan.passes = attempt.passes;
-  plan.seconds = attempt.seconds;
+                       bytes_text(agreed_limits(job, 0, *backend, comm).memory_bytes)));
   out.line("plan:    " + describe(plan));
   out.line(
       fmt::format("memory of a rank: kept rows {}, chunk buffers {}, sketch or Gram matrix {}, kernel scratch {}; rank "

@@ -14,17 +14,16 @@
 #include "src/cuda_device.h"
 #include "src/cuda_direct_qr.h"
 #include "src/cuda_gram.h"
-#include "src/cuda_half_reduce.h"
 #include "src/cuda_handles.h"
 #include "src/cuda_made_up.h"
 #include "src/cuda_reduced_solver.h"
 #include "src/cuda_refine_sums.h"
 #include "src/cuda_row_sketcher.h"
 #include "src/cuda_rows.h"
+#include "src/cuda_sketch_sum.h"
 #include "src/cuda_solve_costs.h"
 #include "src/cuda_timing.h"
 #include "src/error.h"
-#include "src/half_reduce.h"
 #include "src/host_buffer.h"
 #include "src/launch.h"
 #include "src/nccl_reduce.h"
@@ -42,14 +41,6 @@ constexpr std::int64_t kChunkBytes = std::int64_t{32} << 20;
 
 // Of free host memory, that may be page-locked: the rest is for others, and for the files' pages.
 constexpr double kHostShare = 0.75;
-
-template <class T>
-std::vector<T> copy_of(const DeviceBuffer<T>& device, const CudaStream& stream) {
-  std::vector<T> host(static_cast<std::size_t>(device.count()));
-  check(cudaMemcpyAsync(host.data(), device.data(), device.bytes(), cudaMemcpyDeviceToHost, stream.get()));
-  stream.synchronize();
-  return host;
-}
 
 class CudaBackend final : public Backend {
  public:
@@ -108,7 +99,6 @@ class CudaBackend final : public Backend {
   /// Of the sketch, or of the Gram matrix.
   std::int64_t sketch_rows() const { return is_gram() ? cols() : job_.spec.d; }
   double scale() const { return 1 / std::sqrt(double(job_.spec.zeta)); }
-  bool reduces_halves() const { return job_.reduce == ReducePrecision::kFp16 && !is_gram(); }
 
   template <class T>
   SketchView<T> view_of(const DeviceBuffer<T>& sketch) const {
@@ -125,10 +115,6 @@ class CudaBackend final : public Backend {
   void warm_up();
   CudaReducedSolver& solver();
   void take(const RowsOnDevice& rows);
-  void sum_by_nccl(const DeviceBuffer<float>& sketch);
-  void sum_by_nccl(const DeviceBuffer<double>& sketch);
-  void sum_by_mpi(std::vector<float>& sketch) const;
-  void sum_by_mpi(std::vector<double>& sketch) const;
 
   const Communicator& comm_;
   PhaseTimer& timer_;
@@ -304,7 +290,7 @@ void CudaBackend::add_partial(const std::vector<double>& sketch) {
   const auto add = [&]<class T>(const DeviceBuffer<T>& own) {
     require(static_cast<std::int64_t>(sketch.size()) == own.count(), ErrorKind::kInternal,
             fmt::format("{} elements added to a sketch of {}", sketch.size(), own.count()));
-    std::vector<T> sum = copy_of(own, stream_);
+    std::vector<T> sum = copied_to_host(own, stream_);
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<T>(sketch[i]);
     check(cudaMemcpyAsync(own.data(), sum.data(), own.bytes(), cudaMemcpyHostToDevice, stream_.get()));
     stream_.synchronize();
@@ -312,45 +298,15 @@ void CudaBackend::add_partial(const std::vector<double>& sketch) {
   std::visit(add, sketch_);
 }
 
-void CudaBackend::sum_by_nccl(const DeviceBuffer<float>& sketch) {
-  if (reduces_halves()) {
-    sum_in_halves_on_device(*nccl_, comm_, view_of(sketch), job_.shape.n, stream_);
-  } else {
-    nccl_->sum(sketch.data(), sketch.count(), stream_.get());
-  }
-}
-void CudaBackend::sum_by_nccl(const DeviceBuffer<double>& sketch) {
-  nccl_->sum(sketch.data(), sketch.count(), stream_.get());
-}
-
-void CudaBackend::sum_by_mpi(std::vector<float>& sketch) const {
-  if (reduces_halves()) {
-    sum_in_halves(comm_, sketch, job_.spec.d, job_.shape.n, job_.shape.r);
-  } else {
-    comm_.sum(sketch.data(), static_cast<std::int64_t>(sketch.size()));
-  }
-}
-void CudaBackend::sum_by_mpi(std::vector<double>& sketch) const {
-  comm_.sum(sketch.data(), static_cast<std::int64_t>(sketch.size()));
-}
-
 void CudaBackend::reduce() {
-  const auto by_nccl = [&](const auto& sketch) { sum_by_nccl(sketch); };
-  const auto by_mpi = [&]<class T>(const DeviceBuffer<T>& sketch) {
-    std::vector<T> host;
-    comm_.together([&] { host = copy_of(sketch, stream_); });
-    sum_by_mpi(host);
-    comm_.together([&] {
-      check(cudaMemcpyAsync(sketch.data(), host.data(), sketch.bytes(), cudaMemcpyHostToDevice, stream_.get()));
-      stream_.synchronize();
-    });
-  };
   timer_.time(Phase::kReduce, [&] {
-    if (nccl_) {
-      std::visit(by_nccl, sketch_);
-    } else if (comm_.size() > 1) {
-      std::visit(by_mpi, sketch_);
-    }
+    visit_sketch([&]<class T>(const SketchView<T>& sketch) {
+      if constexpr (sizeof(T) == sizeof(float)) {
+        sum_over_ranks(sketch, job_.shape.n, job_.reduce, nccl_.get(), comm_, stream_);
+      } else {
+        sum_over_ranks(sketch, nccl_.get(), comm_, stream_);
+      }
+    });
   });
 }
 
@@ -383,7 +339,7 @@ std::vector<double> CudaBackend::sketch_residual(const std::vector<double>& x) {
   visit_sketch([&](const auto& sketch) {
     check(cuda::sketch_residual(sketch, job_.shape.n, device_x.data(), scale(), residual.data(), stream_.get()));
   });
-  return copy_of(residual, stream_);
+  return copied_to_host(residual, stream_);
 }
 
 void CudaBackend::make_up(const MadeUpProblem& problem, std::vector<double>& b_squares) {
@@ -430,7 +386,7 @@ NormalSums CudaBackend::normal_end() {
 std::vector<double> CudaBackend::sketch_copy() {
   return std::visit(
       [&](const auto& sketch) {
-        const auto host = copy_of(sketch, stream_);
+        const auto host = copied_to_host(sketch, stream_);
         return std::vector<double>(host.begin(), host.end());
       },
       sketch_);

@@ -6,6 +6,7 @@
 #include <source_location>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
@@ -150,6 +151,19 @@ class CudaEvent {
  private:
   cudaEvent_t event_ = nullptr;
 };
+
+/// What a device array holds once the stream gets there.
+template <class T>
+std::vector<T> copied_to_host(const T* device, std::int64_t count, const CudaStream& stream) {
+  std::vector<T> host(static_cast<std::size_t>(count));
+  check(cudaMemcpyAsync(host.data(), device, host.size() * sizeof(T), cudaMemcpyDeviceToHost, stream.get()));
+  stream.synchronize();
+  return host;
+}
+template <class T>
+std::vector<T> copied_to_host(const DeviceBuffer<T>& device, const CudaStream& stream) {
+  return copied_to_host(device.data(), device.count(), stream);
+}
 
 inline void CudaStream::wait_for(const CudaEvent& event) const {
   check(cudaStreamWaitEvent(stream_, event.event_, cudaEventWaitDefault));

@@ -8,6 +8,11 @@
 
 namespace tallsketch {
 
+DeviceRows::~DeviceRows() {
+  cudaStreamSynchronize(copies_.get());
+  cudaStreamSynchronize(stream_.get());
+}
+
 std::int64_t DeviceRows::pitch_of(const ProblemShape& shape) { return cuda::device_pitch(shape.n, shape.a_type); }
 
 /// Whether chunks are on the device what they are on the host, byte for byte.

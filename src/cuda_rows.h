@@ -21,6 +21,10 @@ struct RowsOnDevice {
 class DeviceRows {
  public:
   explicit DeviceRows(const CudaStream& stream) : stream_(stream) {}
+  /// Waits for copies under way: an error may leave while memory is still written.
+  ~DeviceRows();
+  DeviceRows(const DeviceRows&) = delete;
+  DeviceRows& operator=(const DeviceRows&) = delete;
 
   /// Bytes of a row. On the device: where it stays, and in the buffers that it passes, with rows kept there and without. In
   /// page-locked host memory: where it stays, and in the buffers of chunks.

@@ -39,7 +39,7 @@ Failure read_fully(int descriptor, std::int64_t offset, std::int64_t bytes, std:
 }  // namespace
 
 // Long enough for disks, which the system reads ahead from, and short enough that threads end together: a chunk has 128.
-std::int64_t DirectReader::block_bytes = std::int64_t{512} << 10;
+std::int64_t DirectReader::block_bytes = std::int64_t{256} << 10;
 
 DirectReader::DirectReader(const std::string& path, std::shared_ptr<ReadTeam> team)
     : path_(path), team_(std::move(team)) {

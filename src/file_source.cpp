@@ -10,7 +10,7 @@
 #include "src/error.h"
 #include "src/hdf5_dataset.h"
 #include "src/hdf5_file.h"
-#include "src/host_backend.h"
+#include "src/host_threads.h"
 #include "src/npy_file.h"
 #include "src/row_shards.h"
 #include "src/text.h"

@@ -3,13 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdlib>
 #include <optional>
 #include <variant>
-
-#include <omp.h>
-#include <sched.h>
-#include <unistd.h>
 
 #include <fmt/format.h>
 
@@ -24,6 +19,7 @@
 #include "src/host_buffer.h"
 #include "src/host_gram.h"
 #include "src/host_solve_costs.h"
+#include "src/host_threads.h"
 #include "src/host_timing.h"
 #include "src/row_pass.h"
 #include "src/sketch_factor.h"
@@ -62,8 +58,10 @@ class HostBackend final : public Backend {
                              (is_plain(job) ? 0 : job.shape.a_row_bytes());
     limits.scratch_bytes = [this, spec = job.spec, shape = job.shape, refine = job.refine,
                             compression = job.compression](std::int64_t) {
-      return (compression == Compression::kGram ? HostGram::bytes(shape.n, shape.r, threads_)
-                                                : host::sketch_workspace_bytes(spec, shape.n, shape.r, threads_)) +
+      return (compression == Compression::kGram
+                  ? HostGram::bytes(shape.n, shape.r, threads_)
+                  : host::sketch_workspace_bytes(spec, shape.n, shape.r, threads_) +
+                        HostGram::bytes(shape.n, shape.r, threads_, HostGram::kSegmentsOfSketch)) +
              (refine ? host::normal_workspace_bytes(shape.n, shape.r, threads_) : 0);
     };
     return limits;
@@ -182,7 +180,7 @@ class HostBackend final : public Backend {
     }
     const auto of_sketch = [&]<class T>(const std::vector<T>& sketch) -> std::optional<TriangularFactor> {
       if (choice.method == FactorMethod::kCholesky) {
-        return cholesky_of_gram(gram_of(sketch, choice.unused), shape.n, shape.r,
+        return cholesky_of_gram(gram_of_sketch(sketch, shape.n, shape.r, choice.unused, threads_), shape.n, shape.r,
                                 {kUnitRoundoffOf<T>, scale(), choice.ridge, choice.exponents});
       }
       TriangularFactor factor = qr_of_sketch(sketch, job_.spec.d, shape.n, shape.r, scale(), choice.unused);
@@ -366,26 +364,6 @@ class HostBackend final : public Backend {
     return norms;
   }
 
-  /// The FP64 Gram matrix of the sketch, without its unused rows.
-  template <class T>
-  std::vector<double> gram_of(const std::vector<T>& sketch, const CheckRows& unused) const {
-    HostGram gram(job_.shape.n, job_.shape.r, threads_);
-    // The sketch of b in FP64, as HostGram takes it, and the runs of rows between unused ones.
-    std::vector<double> b;
-    for (std::int64_t begin = 0, end = 0; begin < job_.spec.d; begin = end + 1) {
-      for (end = begin; end < job_.spec.d && !unused.holds(end); ++end) {
-      }
-      b.clear();
-      for (std::int64_t i = begin; i < end; ++i) {
-        const T* const row = sketch.data() + i * cols() + job_.shape.n;
-        b.insert(b.end(), row, row + job_.shape.r);
-      }
-      gram.add({sketch.data() + begin * cols(), end - begin, job_.shape.n, cols(), kElementType<T>, begin},
-               {b.data(), end - begin, job_.shape.r, job_.shape.r, ElementType::kFloat64, begin});
-    }
-    return gram.upper();
-  }
-
   host::NormalWorkspace normal_workspace() {
     return {normal_scratch_.data(), normal_scratch_.bytes(), job_.shape.n, job_.shape.r, threads_};
   }
@@ -413,19 +391,6 @@ class HostBackend final : public Backend {
 
 std::unique_ptr<Backend> make_host_backend(const RunOptions& options, const Communicator& comm, PhaseTimer& timer) {
   return std::make_unique<HostBackend>(options, comm, timer);
-}
-
-int host_threads(const Communicator& comm) {
-  if (std::getenv("OMP_NUM_THREADS") != nullptr) {
-    return std::clamp(omp_get_max_threads(), 1, std::max(1, omp_get_num_procs()));
-  }
-  cpu_set_t bound;
-  CPU_ZERO(&bound);
-  const int all = omp_get_num_procs();
-  const int mine = sched_getaffinity(0, sizeof bound, &bound) == 0 ? CPU_COUNT(&bound) : all;
-  // Bound to a part of the machine, the launcher has shared the cores out; bound to all of it, the ranks share them.
-  const auto online = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
-  return std::max(1, mine < online ? mine : mine / comm.node_size());
 }
 
 }  // namespace tallsketch

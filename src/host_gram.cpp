@@ -23,8 +23,7 @@ constexpr std::int64_t kPanel = 8;               // columns: a cache line of dou
 constexpr std::int64_t kTile = kPanel * kPanel;  // entries of the sum that two panels make
 constexpr std::int64_t kRunRows = 256;           // summed without compensation: the constant of the error bound
 constexpr std::int64_t kMaxBlockPanels = 32;     // a run's rows of them take 512 KiB: half of Zen 4's L2
-constexpr std::int64_t kMaxSegments = 64;
-constexpr std::int64_t kSegmentBytes = std::int64_t{64} << 20;  // of all segments, if more than one
+constexpr std::int64_t kSegmentBytes = std::int64_t{1} << 20;  // of all segments, for each that there may be
 
 /// As Lanes, a register twice as wide.
 using WideLanes = double __attribute__((vector_size(64), aligned(8), may_alias));
@@ -40,14 +39,14 @@ struct Layout {
   std::int64_t worker_size;  // doubles: the widened rows of two blocks
 };
 
-Layout make_layout(std::int64_t n, std::int64_t r) {
+Layout make_layout(std::int64_t n, std::int64_t r, std::int64_t most_segments) {
   Layout l{};
   l.cols = n + r;
   l.panels = divide_up(l.cols, kPanel);
   l.block_panels = divide_up(l.panels, divide_up(l.panels, kMaxBlockPanels));
   l.blocks = divide_up(l.panels, l.block_panels);
   l.segment_size = l.panels * (l.panels + 1) * kTile;
-  l.segments = std::clamp(kSegmentBytes / (8 * l.segment_size), std::int64_t{1}, kMaxSegments);
+  l.segments = std::clamp(most_segments * kSegmentBytes / (8 * l.segment_size), std::int64_t{1}, most_segments);
   l.worker_size = 2 * l.block_panels * kPanel * kRunRows;
   return l;
 }
@@ -204,15 +203,16 @@ void add_segment(const Layout& l, const SlabView& a, const SlabView& b, std::int
 
 }  // namespace
 
-HostGram::HostGram(std::int64_t n, std::int64_t r, int threads) : n_(n), r_(r), threads_(threads) {
-  const Layout l = make_layout(n, r);
+HostGram::HostGram(std::int64_t n, std::int64_t r, int threads, std::int64_t most_segments)
+    : n_(n), r_(r), most_segments_(most_segments), threads_(threads) {
+  const Layout l = make_layout(n, r, most_segments);
   sums_ = HostBuffer(8 * l.segments * l.segment_size);
   tiles_ = HostBuffer(8 * threads * l.worker_size);
   std::fill_n(reinterpret_cast<double*>(sums_.data()), l.segments * l.segment_size, 0.0);
 }
 
-std::int64_t HostGram::bytes(std::int64_t n, std::int64_t r, int threads) {
-  const Layout l = make_layout(n, r);
+std::int64_t HostGram::bytes(std::int64_t n, std::int64_t r, int threads, std::int64_t most_segments) {
+  const Layout l = make_layout(n, r, most_segments);
   return 8 * (l.segments * l.segment_size + threads * l.worker_size);
 }
 
@@ -220,7 +220,7 @@ void HostGram::add(const SlabView& a, const SlabView& b) {
   assert(a.cols == n_ && b.cols == r_ && b.rows == a.rows);
   assert(b.type == ElementType::kFloat64);
   if (a.rows == 0) return;
-  const Layout l = make_layout(n_, r_);
+  const Layout l = make_layout(n_, r_, most_segments_);
   auto* sums = reinterpret_cast<double*>(sums_.data());
   auto* tiles = reinterpret_cast<double*>(tiles_.data());
   const std::int64_t rows = round_up(divide_up(a.rows, l.segments), kRunRows);  // of a segment
@@ -240,7 +240,7 @@ void HostGram::add(const SlabView& a, const SlabView& b) {
 }
 
 std::vector<double> HostGram::upper() const {
-  const Layout l = make_layout(n_, r_);
+  const Layout l = make_layout(n_, r_, most_segments_);
   const auto* sums = reinterpret_cast<const double*>(sums_.data());
   std::vector<double> upper(static_cast<std::size_t>(l.cols * l.cols), 0.0);
   for (std::int64_t j = 0; j < l.cols; ++j) {
@@ -258,5 +258,31 @@ std::vector<double> HostGram::upper() const {
   }
   return upper;
 }
+
+template <class T>
+std::vector<double> gram_of_sketch(const std::vector<T>& sketch, std::int64_t n, std::int64_t r,
+                                   const CheckRows& unused, int threads) {
+  const std::int64_t cols = n + r, d = static_cast<std::int64_t>(sketch.size()) / cols;
+  HostGram gram(n, r, threads, HostGram::kSegmentsOfSketch);
+  // The sketch of b in FP64, as HostGram takes it, and the runs of rows between unused ones.
+  std::vector<double> b;
+  for (std::int64_t begin = 0, end = 0; begin < d; begin = end + 1) {
+    for (end = begin; end < d && !unused.holds(end); ++end) {
+    }
+    b.clear();
+    for (std::int64_t i = begin; i < end; ++i) {
+      const T* const row = sketch.data() + i * cols + n;
+      b.insert(b.end(), row, row + r);
+    }
+    gram.add({sketch.data() + begin * cols, end - begin, n, cols, kElementType<T>, begin},
+             {b.data(), end - begin, r, r, ElementType::kFloat64, begin});
+  }
+  return gram.upper();
+}
+
+template std::vector<double> gram_of_sketch(const std::vector<float>&, std::int64_t, std::int64_t, const CheckRows&,
+                                            int);
+template std::vector<double> gram_of_sketch(const std::vector<double>&, std::int64_t, std::int64_t, const CheckRows&,
+                                            int);
 
 }  // namespace tallsketch

@@ -7,7 +7,7 @@
 
 #include "src/communicator.h"
 #include "src/file_source.h"
-#include "src/host_backend.h"
+#include "src/host_threads.h"
 #include "src/text.h"
 
 namespace tallsketch {

@@ -74,19 +74,6 @@ Route agreed_route(const SketchOptions& sketch, const MethodOptions& method, con
   return route;
 }
 
-/// Predicted for sketch-solve; rank 0's word for all.
-double one_pass_seconds(const SketchOptions& sketch, const RowSource& source, int ranks, bool rows_kept,
-                        Backend& backend, const Communicator& comm) {
-  double seconds = 0;
-  comm.together([&] {
-    const RowPlace place{rows_kept ? Residency::kDevice : Residency::kFile, rows_kept};
-    const SolveCosts costs = backend.solve_costs(source.shape(), divide_up(source.shape().m, ranks), place);
-    seconds = costs.read + costs.sketch(make_sketch_spec(source.shape(), sketch).d);
-  });
-  comm.broadcast(&seconds, sizeof seconds);
-  return seconds;
-}
-
 /// Sketch rows, at least, that nobody asked for otherwise: so many that the sums of m zeta / d terms round no worse than the
 /// factorisation of d rows, as far as the engine's widest strips hold them.
 std::int64_t least_rows(const ProblemShape& shape) {
@@ -147,6 +134,18 @@ void plan_within(PlanLimits limits, const Attempt& attempt, const MethodOptions&
   job = *best;
 }
 
+/// Passes over A and seconds, of a job that is planned. Local.
+void predict(const MethodOptions& method, Backend& backend, SketchJob& job) {
+  const RowPlace place{job.plan.residency, job.kept};
+  const SolveCosts costs = backend.solve_costs(job.shape, job.plan.rank_rows.front().size(), place);
+  const bool gram = job.compression == Compression::kGram;
+  const double ratio = static_cast<double>(job.spec.d) / static_cast<double>(job.shape.n);
+  double passes = 0;
+  if (job.refine) passes = gram ? kGramPasses : expected_passes(tolerance_for(method, job.shape.a_type), ratio);
+  job.plan.passes = 1 + static_cast<int>(std::ceil(passes));
+  job.plan.seconds = costs.read + (gram ? costs.gram : costs.sketch(job.spec.d)) + passes * costs.pass;
+}
+
 }  // namespace
 
 double tolerance_for(const MethodOptions& method, ElementType stored) {
@@ -190,12 +189,9 @@ Attempt first_attempt(const SketchOptions& sketch, const MethodOptions& method, 
   Attempt attempt{sketch, Compression::kSketch};
   if (method.method == SolveMethod::kSketchSolve) {
     hold_rows_back(shape, attempt.sketch);
-    attempt.seconds = one_pass_seconds(attempt.sketch, source, ranks, rows_kept, backend, comm);
     return attempt;
   }
   const Route route = agreed_route(sketch, method, source, ranks, rows_kept, backend, comm);
-  attempt.passes = static_cast<int>(std::ceil(route.passes()));
-  attempt.seconds = route.seconds();
   attempt.compression = route.compression;
   attempt.automatic_d = sketch.oversample == 0 && sketch.sketch_rows == 0;
   if (sketch.sketch_rows == 0) attempt.sketch.oversample = route.oversample;
@@ -236,6 +232,47 @@ std::string describe_job(const SketchJob& job) {
                      job.spec.seed);
 }
 
+PlanLimits agreed_limits(const SketchJob& job, std::uint64_t chunk_rows, Backend& backend, const Communicator& comm) {
+  PlanLimits limits;
+  comm.together([&] { limits = backend.plan_limits(job); });
+  limits.memory_bytes = comm.min(limits.memory_bytes);
+  limits.host_memory_bytes = comm.min(limits.host_memory_bytes);
+  limits.chunk_rows = static_cast<std::int64_t>(chunk_rows);
+  return limits;
+}
+
+SketchJob planned_job(const Attempt& attempt, const MethodOptions& method, std::uint64_t chunk_rows,
+                      const SketchJob* kept_job, const RowSource& source, int ranks, Backend& backend,
+                      const Communicator& comm) {
+  SketchJob job;
+  comm.together([&] { job = unplanned_job(attempt, method, source); });
+  const auto plan = [&](bool kept) {
+    job.kept = kept;
+    PlanLimits limits = agreed_limits(job, chunk_rows, backend, comm);
+    if (kept) limits.rank_rows = kept_job->plan.rank_rows;  // a batch cut by their borders costs its map twice, no more
+    // Rows that are kept in pieces pass the device piece by piece.
+    const bool in_pieces = kept && kept_job->plan.residency == Residency::kHost;
+    if (in_pieces && limits.kept_residency == Residency::kDevice) limits.chunk_rows = kept_job->plan.chunk_rows;
+    comm.together([&] {
+      plan_within(limits, attempt, method, source, ranks, backend, job);
+      predict(method, backend, job);
+    });
+  };
+  if (kept_job == nullptr) {
+    plan(false);
+    return job;
+  }
+  bool has_room = true;
+  try {
+    plan(true);
+  } catch (const Error& e) {  // the same on all ranks
+    if (e.kind() != ErrorKind::kMemory) throw;
+    has_room = false;
+  }
+  if (!has_room || job.plan.residency != kept_job->plan.residency) plan(false);
+  return job;
+}
+
 SketchJob plan_together(const Attempt& attempt, const MethodOptions& method, std::uint64_t chunk_rows,
                         const SketchJob* kept_job, const RowSource& source, Backend& backend,
                         const SolveContext& context, Report& report) {
@@ -243,23 +280,8 @@ SketchJob plan_together(const Attempt& attempt, const MethodOptions& method, std
   const ProblemShape& shape = source.shape();
   report.shape = shape;
   report.source = source.info();
-  SketchJob job;
-  comm.together([&] { job = unplanned_job(attempt, method, source); });
-  const auto plan = [&](bool kept) {
-    job.kept = kept;
-    PlanLimits limits;
-    comm.together([&] { limits = backend.plan_limits(job); });
-    limits.memory_bytes = comm.min(limits.memory_bytes);
-    limits.host_memory_bytes = comm.min(limits.host_memory_bytes);
-    limits.chunk_rows = static_cast<std::int64_t>(chunk_rows);
-    if (kept) limits.rank_rows = kept_job->plan.rank_rows;  // a batch cut by their borders costs its map twice, no more
-    comm.together([&] { plan_within(limits, attempt, method, source, comm.size(), backend, job); });
-    job.plan.passes = attempt.passes;
-    job.plan.seconds = attempt.seconds;
-    job.rows = job.plan.rank_rows[static_cast<std::size_t>(comm.rank())];
-  };
-  plan(kept_job != nullptr);
-  if (job.kept && job.plan.residency != kept_job->plan.residency) plan(false);  // no room for both
+  SketchJob job = planned_job(attempt, method, chunk_rows, kept_job, source, comm.size(), backend, comm);
+  job.rows = job.plan.rank_rows[static_cast<std::size_t>(comm.rank())];
   report.sketch = job.spec;
   report.reduce = to_word(job.reduce);
   if (is_half(job.spec.precision)) report.scaling = to_word(job.scaling);

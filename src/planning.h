@@ -38,9 +38,18 @@ SketchJob unplanned_job(const Attempt& attempt, const MethodOptions& method, con
 /// "sketch: sparsestack, ..., seed 0", "preconditioner: FP64 Gram matrix of A"
 std::string describe_job(const SketchJob& job);
 
-/// Sizes, memory, rows of every rank: the job of this rank, told to the user.
+/// What a backend says for a job, the same on all ranks: the least of their memories. Collective.
+PlanLimits agreed_limits(const SketchJob& job, std::uint64_t chunk_rows, Backend& backend, const Communicator& comm);
+
+/// Sizes, memory, rows of every rank, passes and seconds; without the rows of this one. Collective.
 /// kept_job  the job whose rows the backend keeps, or null; the new one takes them over if its plan lets it
+/// ranks     that the solve will have
 /// Errors    kUsage, kMemory
+SketchJob planned_job(const Attempt& attempt, const MethodOptions& method, std::uint64_t chunk_rows,
+                      const SketchJob* kept_job, const RowSource& source, int ranks, Backend& backend,
+                      const Communicator& comm);
+
+/// The same for all ranks that there are: the job of this rank, told to the user.
 SketchJob plan_together(const Attempt& attempt, const MethodOptions& method, std::uint64_t chunk_rows,
                         const SketchJob* kept_job, const RowSource& source, Backend& backend,
                         const SolveContext& context, Report& report);

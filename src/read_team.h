@@ -1,7 +1,9 @@
-// ReadTeam: threads that sleep until there is something to read together. One a RowSource, shared by its files; used by
-// DirectReader. A team that spun between reads would take the cores of those who compute.
+// ReadTeam: threads that wait until there is something to read together. One a RowSource, shared by its files; used by
+// DirectReader. Between reads that follow each other they look again and again for a moment, which saves the wake-up of every
+// thread; then they sleep: a team that went on looking would take the cores of those who compute.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -32,7 +34,8 @@ class ReadTeam {
   std::mutex mutex_;
   std::condition_variable wanted_change_, done_;
   const std::function<void(int)>* work_ = nullptr;
-  int wanted_ = 0, active_ = 0, next_member_ = 0;
+  int wanted_ = 0, active_ = 0, next_member_ = 0, asleep_ = 0;
+  std::atomic<int> offered_{0}, busy_{0};  // wanted_ and active_, to be looked at without the mutex
   bool stop_ = false;
   std::vector<std::thread> others_;
 };
