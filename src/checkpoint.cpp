@@ -1,5 +1,6 @@
 #include "src/checkpoint.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -193,19 +194,40 @@ Checkpoint read_checkpoint(const std::string& path, const SketchOptions& sketch)
   return checkpoint;
 }
 
+namespace {
+
+/// What of a long text differs from another: from the word before the first difference on.
+std::string excerpt(const std::string& text, const std::string& other) {
+  constexpr std::size_t kShort = 100;
+  if (text.size() <= kShort && other.size() <= kShort) return text;
+  const auto [at, unused] = std::mismatch(text.begin(), text.end(), other.begin(), other.end());
+  std::size_t begin = static_cast<std::size_t>(at - text.begin());
+  for (int words = 0; begin > 0 && words<2; words += begin> 0 && text[begin - 1] == ' ' ? 1 : 0) --begin;
+  const std::size_t end = std::min(text.size(), begin + kShort);
+  return (begin > 0 ? "... " : "") + text.substr(begin, end - begin) + (end < text.size() ? " ..." : "");
+}
+
+}  // namespace
+
 void require_same_run(const Checkpoint& stored, const std::vector<IdentityField>& now, const std::string& path) {
-  require(stored.run.size() == now.size(), ErrorKind::kInput,
-          fmt::format("'{}' is of another version: it has {} fields of a run, not {}", path, stored.run.size(),
-                      now.size()));
-  for (std::size_t i = 0; i < now.size(); ++i) {
+  for (std::size_t i = 0; i < std::min(stored.run.size(), now.size()); ++i) {
     const IdentityField &was = stored.run[i], &is = now[i];
-    const bool same = was.name == is.name && was.value == is.value;
+    require(was.name == is.name, ErrorKind::kUsage,
+            fmt::format(
+                "'{}' is of another command or version of tallsketch: it tells '{}' where this run has '{}'; remove "
+                "it to start from the beginning",
+                path, was.name, is.name));
     require(
-        same, is.name.starts_with("input") ? ErrorKind::kInput : ErrorKind::kUsage,
+        was.value == is.value, is.name.starts_with("input") ? ErrorKind::kInput : ErrorKind::kUsage,
         fmt::format("'{}' is of another run: {} was '{}' there, and is '{}' now; repeat the run as it was, or remove "
                     "the checkpoint to start from the beginning",
-                    path, is.name, was.value, is.value));
+                    path, is.name, excerpt(was.value, is.value), excerpt(is.value, was.value)));
   }
+  require(
+      stored.run.size() == now.size(), ErrorKind::kUsage,
+      fmt::format("'{}' is of another command or version of tallsketch: it tells {} things of a run, not {}; remove it "
+                  "to start from the beginning",
+                  path, stored.run.size(), now.size()));
 }
 
 }  // namespace tallsketch

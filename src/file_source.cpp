@@ -71,6 +71,10 @@ class FileSource final : public RowSource {
     return fmt::format("A: {}; b: {}; as {}", a_.identity(), b_.identity(), to_word(shape_.a_type));
   }
 
+  std::optional<StoredPlace> place_of(std::int64_t row, bool of_b) const override {
+    return (of_b ? b_ : a_).place_of(row);
+  }
+
   void check_unchanged() const override {
     for (const InputFile& file : inputs_) file.check_unchanged();
   }
@@ -145,6 +149,7 @@ class FileSource final : public RowSource {
                             "FILE.h5:/name",
                             name.dataset));
       });
+      b_beside_a_ = true;
       for (const Hdf5File& file : files_) add_dataset(b_, file, name.dataset);
     } else if (is_npy_everywhere(name.file)) {
       add_npy(b_, name);
@@ -203,6 +208,12 @@ class FileSource final : public RowSource {
             fmt::format("A has {} rows ({}) but b has {} ({}): one entry of b a row of A is needed{}", shape_.m,
                         place_text(a), b_.rows(), place_text(b), misfit_hint()));
     require(shape_.r > 0, ErrorKind::kInput, fmt::format("{} has no columns", place_text(b)));
+    for (std::size_t i = 0; b_beside_a_ && i < a_.shards().size(); ++i) {
+      const RowShards::Shard &of_a = a_.shards()[i], &of_b = b_.shards()[i];
+      require(of_a.rows() == of_b.rows(), ErrorKind::kInput,
+              fmt::format("{} has {} rows but {} has {}: a row shard needs one entry of b a row of A",
+                          place_text(of_a.data->facts()), of_a.rows(), place_text(of_b.data->facts()), of_b.rows()));
+    }
   }
 
   void describe() {
@@ -261,7 +272,8 @@ class FileSource final : public RowSource {
   std::shared_ptr<ReadTeam> team_;  // reads all files
   ProblemShape shape_;
   SourceInfo info_;
-  bool has_npy_ = false;  // A, or a shard of it
+  bool has_npy_ = false;     // A, or a shard of it
+  bool b_beside_a_ = false;  // a shard of b in every file of A
   std::vector<InputFile> inputs_;
   std::vector<Hdf5File> files_;  // outlive their datasets
   RowShards a_, b_;

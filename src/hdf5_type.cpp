@@ -126,14 +126,14 @@ Hdf5Type hdf5_type_of(const Hdf5Handle& dataset, const std::string& where) {
   if (said == "bfloat16" && *found != StoredType::kBfloat16) {
     require(words_of_16_bits, ErrorKind::kInput,
             fmt::format("{} is {}, but its attribute dtype says bfloat16, which has 16 bits; remove one of them", where,
-                        words));
+                        to_word(*found)));
     result.type = StoredType::kBfloat16;
   } else if (words_of_16_bits && H5Aexists(dataset.get(), "dtype") > 0) {
     // Whoever gives 16-bit integers a dtype means something else than integers, unless it says so.
-    require(said == words, ErrorKind::kInput,
+    require(said == to_word(*found), ErrorKind::kInput,
             fmt::format("{} is {} with an attribute dtype that is {}; the text \"bfloat16\" is understood, and no "
                         "attribute means integers",
-                        where, words, said.empty() ? std::string("no text") : fmt::format("\"{}\"", said)));
+                        where, to_word(*found), said.empty() ? std::string("no text") : fmt::format("\"{}\"", said)));
   } else if (*found == StoredType::kUint16) {
     result.warning = fmt::format(
         "{} is uint16 and read as integers; if its words are bfloat16, give it the text attribute dtype = \"bfloat16\"",

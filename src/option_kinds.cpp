@@ -1,8 +1,11 @@
 #include "src/option_kinds.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <map>
+
+#include <fmt/format.h>
 
 namespace tallsketch {
 
@@ -14,6 +17,18 @@ std::string check_seed(const std::string& text) {
   return "'" + text + "' is no whole number of 0 to 2^64 - 1";
 }
 
+/// "1.5G" as "1500000000"; empty where there is no fraction, or no whole number of bytes.
+std::string without_fraction(const std::string& given) {
+  const std::size_t digits = std::min(given.find_first_not_of("0123456789."), given.size());
+  const std::string number = given.substr(0, digits);
+  std::string unit = "1" + given.substr(digits);
+  if (std::count(number.begin(), number.end(), '.') != 1 || unit == "1" || !CLI::AsSizeValue(true)(unit).empty())
+    return "";
+  const double bytes = std::strtod(number.c_str(), nullptr) * std::strtod(unit.c_str(), nullptr);
+  constexpr double kExact = 0x1p53;
+  return bytes <= kExact && bytes == std::floor(bytes) ? std::to_string(static_cast<std::int64_t>(bytes)) : "";
+}
+
 CLI::Validator size_value() {
   return CLI::Validator(
       [](std::string& text) -> std::string {
@@ -21,7 +36,9 @@ CLI::Validator size_value() {
         const std::string problem =
             "'" + given + "' is no size: a number of 0 to 2^63 - 1, and k, M, G, KiB, MiB or GiB";
         std::int64_t bytes = 0;
-        if (given.empty() || given[0] < '0' || given[0] > '9' || !CLI::AsSizeValue(true)(text).empty()) return problem;
+        if (given.empty() || given[0] < '0' || given[0] > '9') return problem;
+        if (const std::string whole = without_fraction(given); !whole.empty()) text = whole;
+        if (!CLI::AsSizeValue(true)(text).empty()) return problem;
         const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
         return error == std::errc() && end == text.data() + text.size() ? "" : problem;
       },
@@ -36,6 +53,17 @@ std::string check_finite(const std::string& text) {
 
 std::string check_begins_with_digit(const std::string& text) {
   return !text.empty() && text[0] >= '0' && text[0] <= '9' ? "" : "'" + text + "' does not begin with a number";
+}
+
+CLI::Validator number_between(double least, double most) {
+  return CLI::Validator(
+      [least, most](const std::string& text) -> std::string {
+        char* end = nullptr;
+        const double value = std::strtod(text.c_str(), &end);
+        const bool good = !text.empty() && *end == '\0' && value >= least && value <= most;
+        return good ? "" : fmt::format("'{}' is no number from {:g} to {:g}", text, least, most);
+      },
+      fmt::format("[{:g} - {:g}]", least, most));
 }
 
 std::string check_ratio(const std::string& text) {

@@ -35,13 +35,11 @@ SyntheticFlags add_synthetic_options(CLI::App& app, SyntheticOptions& options, c
   flags.others = {
       app.add_option("--cond", options.cond, "condition number of kind illcond")
           ->capture_default_str()
-          ->check(CLI::Range(1.0, 1e15))
-          ->check(check_finite),
-      size("--rank", options.rank, "rank of kind lowrank")->check(CLI::PositiveNumber),
+          ->check(number_between(1, 1e15)),
+      size("--rank", options.rank, "rank of kind lowrank")->check(number_between(1, 1e9)),
       app.add_option("--noise", options.noise, "standard deviation of b - A x_true, per entry")
           ->capture_default_str()
-          ->check(CLI::Range(0.0, 1e30))
-          ->check(check_finite),
+          ->check(number_between(0, 1e30)),
       app.add_option(seed_flag, options.seed, "seed of the data, 64 bits")->capture_default_str()->check(check_seed),
       app.add_option_function<std::string>(
              "--dtype",

@@ -100,7 +100,8 @@ bool shrink_to_fit(const SketchSpec& spec, const PlanLimits& limits, std::int64_
   return fits(plan, limits);
 }
 
-[[noreturn]] void throw_too_large(const Plan& plan, const PlanLimits& limits, std::int64_t rows, std::int64_t cols) {
+[[noreturn]] void throw_too_large(const Plan& plan, const PlanLimits& limits, std::int64_t rows, std::int64_t cols,
+                                  Compression compression) {
   const bool device = limits.memory_bytes <= 0 || plan.total_bytes() <= limits.memory_bytes;
   if (device) {
     throw Error(
@@ -119,10 +120,11 @@ bool shrink_to_fit(const SketchSpec& spec, const PlanLimits& limits, std::int64_
   if (plan.copies_bytes > 0) parts += ", copies of the sketch for its files " + bytes_text(plan.copies_bytes);
   if (plan.source_bytes > 0) parts += ", chunks of the files " + bytes_text(plan.source_bytes);
   throw Error(ErrorKind::kMemory,
-              fmt::format("this needs {} on a rank ({}), but {} may be used; use {}a smaller --oversample, fewer "
-                          "--chunk-rows or more --memory",
+              fmt::format("this needs {} on a rank ({}), but {} may be used; use {}{}fewer --chunk-rows or more "
+                          "--memory",
                           bytes_text(plan.total_bytes()), parts, bytes_text(limits.memory_bytes),
-                          plan.slab_bytes == 0 ? "" : "--residency file, more ranks, "));
+                          plan.slab_bytes == 0 ? "" : "--residency file, more ranks, ",
+                          compression == Compression::kGram ? "" : "a smaller --oversample, "));
 }
 
 }  // namespace
@@ -147,7 +149,7 @@ Plan make_plan(const ProblemShape& shape, const SketchSpec& spec, int ranks, con
     plan.chunk_rows = std::max<std::int64_t>(1, std::min(wanted, most_rows));
     if (shrink_to_fit(spec, limits, copies_bytes, plan)) return plan;
   }
-  throw_too_large(plan, limits, sketch_rows, cols);
+  throw_too_large(plan, limits, sketch_rows, cols, compression);
 }
 
 std::string describe(const Plan& plan) {

@@ -169,6 +169,15 @@ std::int64_t RowShards::buffer_bytes_of_doubles() const {
   return buffer_bytes(encoding() != plain_encoding(ElementType::kFloat64), true);
 }
 
+std::optional<StoredPlace> RowShards::place_of(std::int64_t row) const {
+  for (const Shard& shard : shards_) {
+    const std::int64_t local = row - shard.first_row;
+    if (local >= 0 && local < shard.rows())
+      return StoredPlace{shard.data->facts().path, shard.data->facts().name, local};
+  }
+  return std::nullopt;
+}
+
 std::string RowShards::identity() const {
   std::string text;
   for (const Shard& shard : shards_) {

@@ -10,6 +10,7 @@
 #include "kernels/encoding.h"
 #include "src/host_buffer.h"
 #include "src/row_range.h"
+#include "src/row_source.h"
 #include "src/stored_matrix.h"
 
 namespace tallsketch {
@@ -51,6 +52,9 @@ class RowShards {
   std::int64_t buffer_bytes(ElementType out_type) const;
   /// The same of read_doubles.
   std::int64_t buffer_bytes_of_doubles() const;
+
+  /// Where a row is stored.
+  std::optional<StoredPlace> place_of(std::int64_t row) const;
 
   /// Type, shape, orientation and place of every shard and identity of its file, in one line.
   std::string identity() const;

@@ -82,11 +82,13 @@ void add(const StoredSketch& part, const std::string& part_name, const std::stri
             fmt::format("'{}' and '{}' are different sketches: {} is {} and {}; make both with the same options",
                         sum_name, part_name, ours[i].name, ours[i].value, theirs[i].value));
   }
-  require(sum.exponents == part.exponents, ErrorKind::kInput,
-          fmt::format("columns of '{}' and '{}' were scaled by different powers of two, because values of A or b leave "
-                      "the range of the sketch: {} and {}; make both with --precision fp64, or scale the columns",
-                      sum_name, part_name, describe_exponents(sum.exponents, part.exponents),
-                      describe_exponents(part.exponents, sum.exponents)));
+  require(
+      sum.exponents == part.exponents, ErrorKind::kInput,
+      fmt::format(
+          "columns of '{}' and '{}' were scaled by different powers of two, because values of A or b leave "
+          "the range of the sketch: {} and {}; make both with --precision fp64 --scaling none, or scale the columns",
+          sum_name, part_name, describe_exponents(sum.exponents, part.exponents),
+          describe_exponents(part.exponents, sum.exponents)));
   std::vector<RowRange> rows = sum.rows;
   rows.insert(rows.end(), part.rows.begin(), part.rows.end());
   const std::int64_t twice = row_given_twice(rows);
