@@ -107,12 +107,18 @@ void ReportedRun::keep_checkpoints(const CheckpointOptions& options, std::vector
   keeper->start(std::move(fields), sketch);
 }
 
+void ReportedRun::tell_trouble() {
+  const std::string trouble = keeper ? keeper->take_trouble() : "";
+  if (!trouble.empty()) report.warnings.push_back(trouble);
+}
+
 void ReportedRun::write(const std::string& status, const std::function<void()>& result) {
   watchdog.enter("write");
   comm.together([&] {
     report.status = status;
     report.exit_code = 0;
     if (!comm.is_root()) return;
+    tell_trouble();
     timer.time(Phase::kWrite, result);
     if (keeper) keeper->finish();
   });
@@ -121,6 +127,7 @@ void ReportedRun::write(const std::string& status, const std::function<void()>& 
 
 int ReportedRun::finish(const std::function<void()>& told, const std::string& result) {
   if (failure_) record_failure(report, *failure_);
+  tell_trouble();
   const bool reportable = !failure_ || leaves_report(*failure_);
   if (reportable) {
     watchdog.enter("report");

@@ -57,6 +57,8 @@ class ReportedRun {
 
  private:
   [[noreturn]] void abort_with_report(const Error& error);
+  /// What the report says of checkpoints. Rank 0.
+  void tell_trouble();
 
   const RunOptions& run_;
   std::string report_path_;

@@ -148,10 +148,15 @@ int run_solve(const SolveOptions& options, const Communicator& comm) {
                     {{"--output", output}, {"--report", options.report}, {"--checkpoint", options.checkpoint.path}});
       require(has_rows || options.checkpoint.path.empty(), ErrorKind::kUsage,
               "--checkpoint saves passes over A; there are none without FILE: leave it out");
+      require(!made || !is_half(made->sketch.spec.precision) || options.checkpoint.path.empty(), ErrorKind::kUsage,
+              fmt::format("--checkpoint saves sketches in fp32 and fp64, and that of '{}' is in {}: leave --checkpoint "
+                          "out, or make the sketch with --precision fp32",
+                          made ? made->name : "", made ? to_word(made->sketch.spec.precision) : ""));
     });
     if (has_rows) {
       std::vector<IdentityField> fields = run_fields(*opened.rows, options.sketch, options.method);
       fields.push_back({"--from-sketch", options.from_sketch});
+      fields.push_back({"input sketch", made ? made->sketch.checksum : ""});
       run.keep_checkpoints(options.checkpoint, std::move(fields), options.sketch);
     }
     run.start_backend();

@@ -21,6 +21,7 @@ std::optional<Attempt> finer_attempt(const Attempt& attempt) {
   Attempt finer = attempt;
   finer.fixed_rows = 0;
   finer.seconds = 0;
+  finer.from_file = false;
   if (attempt.compression == Compression::kGram) {
     finer.compression = Compression::kSketch;
     // A condition that the Gram matrix loses is beyond an FP32 sketch too.

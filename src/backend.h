@@ -42,6 +42,8 @@ struct SketchJob {
   ProblemShape shape;
   Encoding encoding = plain_encoding(shape.a_type);  // of A in chunks
   std::int64_t source_bytes = 0;                     // of memory that reading takes by itself
+  bool from_file = false;                            // its sketch is a sketch file's
+  int sketch_copies = 0;                             // in FP64, that rank 0 holds for checkpoints and sketch files
   Plan plan = {};
   RowRange rows = {};  // of this rank
   ScalingChoice scaling = ScalingChoice::kAuto;

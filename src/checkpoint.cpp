@@ -1,16 +1,16 @@
 #include "src/checkpoint.h"
 
-#include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "src/choices.h"
 #include "src/error.h"
 #include "src/hdf5_image.h"
 #include "src/row_ranges.h"
 #include "src/sketch_file.h"
+#include "src/sketch_json.h"
 
 namespace tallsketch {
 
@@ -22,51 +22,51 @@ constexpr int kSchemaVersion = 1;
 constexpr const char* kFormat = "tallsketch checkpoint";
 constexpr std::int64_t kMost = std::int64_t{1} << 60;
 
-template <class E>
-E value_of_word(const Json& json, const char* field, const std::string& what) {
-  const auto word = json.at(field).get<std::string>();
-  for (const auto& [known, value] : words_of(E{})) {
-    if (word == known) return value;
-  }
-  throw Error(ErrorKind::kInput, fmt::format("{} has the unknown {} '{}'", what, field, word));
-}
-
+/// With all that S depends on, because a sketch file may have said it, and not the command line.
 Json json_of(const Attempt& attempt) {
   const SketchOptions& sketch = attempt.sketch;
-  return {{"compression", attempt.compression == Compression::kGram ? "gram" : "sketch"},
-          {"precision", to_word(sketch.precision)},
-          {"rounding", to_word(sketch.rounding)},
-          {"reduce", to_word(sketch.reduce)},
-          {"oversample", sketch.oversample},
-          {"sketch_rows", sketch.sketch_rows},
-          {"check_rows", sketch.check_rows ? Json(*sketch.check_rows) : Json(nullptr)},
-          {"automatic_d", attempt.automatic_d},
-          {"d", attempt.fixed_rows},
-          {"passes", attempt.passes}};
+  Json json = {{"compression", attempt.compression == Compression::kGram ? "gram" : "sketch"},
+               {"reduce", to_word(sketch.reduce)},
+               {"oversample", sketch.oversample},
+               {"sketch_rows", sketch.sketch_rows},
+               {"automatic_d", attempt.automatic_d},
+               {"d", attempt.fixed_rows},
+               {"passes", attempt.passes},
+               {"from_file", attempt.from_file}};
+  add_sketch_fields(sketch, json);
+  return json;
 }
 
 Attempt attempt_of(const Json& json, const std::string& what, const SketchOptions& asked) {
   Attempt attempt;
-  attempt.sketch = asked;
+  attempt.sketch = sketch_options_of(json, what);
   attempt.compression = json.at("compression").get<std::string>() == "gram" ? Compression::kGram : Compression::kSketch;
   SketchOptions& sketch = attempt.sketch;
-  sketch.precision = value_of_word<SketchPrecision>(json, "precision", what);
-  sketch.rounding = value_of_word<SketchRounding>(json, "rounding", what);
+  sketch.scaling = asked.scaling;
+  sketch.given = asked.given;
   sketch.reduce = value_of_word<ReducePrecision>(json, "reduce", what);
   sketch.oversample = json.at("oversample").get<double>();
   sketch.sketch_rows = json.at("sketch_rows").get<std::int64_t>();
-  sketch.check_rows = {};
-  if (!json.at("check_rows").is_null()) sketch.check_rows = json.at("check_rows").get<std::int64_t>();
   attempt.automatic_d = json.at("automatic_d").get<bool>();
   attempt.fixed_rows = json.at("d").get<std::int64_t>();
   attempt.passes = json.at("passes").get<int>();
+  attempt.from_file = json.at("from_file").get<bool>();
   const bool legal = attempt.fixed_rows >= 1 && attempt.fixed_rows <= kMaxSketchRows && sketch.sketch_rows >= 0 &&
-                     sketch.sketch_rows <= kMaxSketchRows && sketch.oversample >= 0 && sketch.oversample <= 1e6 &&
-                     sketch.check_rows.value_or(0) >= 0 && sketch.check_rows.value_or(0) <= kMaxSketchRows;
+                     sketch.sketch_rows <= kMaxSketchRows && sketch.oversample >= 0 && sketch.oversample <= 1e6;
   require(legal, ErrorKind::kInput,
           fmt::format("{} claims d = {}, oversample {}, sketch_rows {}", what, attempt.fixed_rows, sketch.oversample,
                       sketch.sketch_rows));
   return attempt;
+}
+
+/// A number that the run of a checkpoint says.
+std::int64_t run_number(const Checkpoint& checkpoint, const std::string& name, const std::string& what) {
+  for (const IdentityField& field : checkpoint.run) {
+    std::int64_t number = 0;
+    const char* const end = field.value.data() + field.value.size();
+    if (field.name == name && std::from_chars(field.value.data(), end, number).ptr == end) return number;
+  }
+  throw Error(ErrorKind::kInput, fmt::format("the run of {} does not say its {}", what, name));
 }
 
 std::int64_t sketch_rows(const Checkpoint& checkpoint, std::int64_t cols) {
@@ -168,9 +168,12 @@ Checkpoint read_checkpoint(const std::string& path, const SketchOptions& sketch)
   const std::string text = hdf5_text(file, "/identity");
   Checkpoint checkpoint = parse_checkpoint(text, what, sketch);
   const auto r = static_cast<std::int64_t>(checkpoint.b_squares.size());
-  const std::int64_t cols = hdf5_columns(file, "/sketch"), n = cols - r;
-  require(n >= 1 && cols <= kMaxSketchRows, ErrorKind::kInput,
-          fmt::format("/sketch of {} has {} columns, {} of them of b", what, cols, r));
+  const std::int64_t n = run_number(checkpoint, "n", what), cols = n + r;
+  const bool sizes = n >= 1 && cols <= kMaxSketchRows && r == run_number(checkpoint, "r", what);
+  require(sizes, ErrorKind::kInput, fmt::format("{} claims n = {} and {} columns of b", what, n, r));
+  const std::vector<int>& exponents = checkpoint.exponents;
+  require(exponents.empty() || std::ssize(exponents) == cols, ErrorKind::kInput,
+          fmt::format("{} has {} column exponents for {} columns", what, exponents.size(), cols));
   checkpoint.sketch = hdf5_values(file, "/sketch", sketch_rows(checkpoint, cols), cols, ElementType::kFloat64);
   checkpoint.b_squares = hdf5_values(file, "/b_squares", r, 1, ElementType::kFloat64);
   if (!checkpoint.passes.empty()) {
@@ -198,7 +201,7 @@ void require_same_run(const Checkpoint& stored, const std::vector<IdentityField>
     const IdentityField &was = stored.run[i], &is = now[i];
     const bool same = was.name == is.name && was.value == is.value;
     require(
-        same, is.name == "input" ? ErrorKind::kInput : ErrorKind::kUsage,
+        same, is.name.starts_with("input") ? ErrorKind::kInput : ErrorKind::kUsage,
         fmt::format("'{}' is of another run: {} was '{}' there, and is '{}' now; repeat the run as it was, or remove "
                     "the checkpoint to start from the beginning",
                     path, is.name, was.value, is.value));

@@ -31,7 +31,7 @@ std::string question_of(const std::vector<double>& x, bool with_b);
 struct Checkpoint {
   // What must be the same in the run that goes on: the input, and every option that x depends on.
   std::vector<IdentityField> run;
-  // The attempt under way. Of its sketch options those that a run changes by itself; the others are the run's.
+  // The attempt under way, with all that its S depends on: a sketch file may say other than the run's options.
   Attempt attempt;             // attempt.fixed_rows: d
   std::vector<int> exponents;  // its columns are multiplied by 2^exponents[j]; empty: by 1
   std::vector<RowRange> rows;  // that are in its sketch; sorted, disjoint, not adjacent
@@ -43,8 +43,8 @@ struct Checkpoint {
 
 std::vector<std::byte> checkpoint_image(const Checkpoint& checkpoint);
 
-/// sketch  what the run was asked for: the attempt's options but for those that are stored
-/// Errors  kInput: no checkpoint, another version, corrupt
+/// sketch  what the run was asked for: of the attempt's options those that S does not depend on
+/// Errors  kInput: no checkpoint, another version, corrupt, sizes that are not those of its run
 Checkpoint read_checkpoint(const std::string& path, const SketchOptions& sketch);
 
 /// The identity as text and back, without values and passes: for ranks that do not read the file.

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <csignal>
-#include <cstring>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -21,6 +21,7 @@
 #include "src/row_ranges.h"
 #include "src/row_source.h"
 #include "src/sketch_pass.h"
+#include "src/solver.h"
 #include "src/stop_request.h"
 #include "src/text.h"
 
@@ -48,10 +49,28 @@ std::string signal_name(int signal) {
 void remove_leftovers(const std::string& path) {
   const std::filesystem::path file(path);
   const std::string prefix = file.filename().string() + ".tmp.";
+  const auto is_leftover = [&](const std::string& name) {  // as AtomicFile names them: FILE.tmp.<digits>.<digits>
+    if (!name.starts_with(prefix)) return false;
+    const std::string rest = name.substr(prefix.size());
+    const std::size_t dot = rest.find('.');
+    const bool numbers = rest.find_first_not_of("0123456789.") == std::string::npos;
+    return numbers && dot != std::string::npos && dot > 0 && dot + 1 < rest.size() &&
+           rest.find('.', dot + 1) == std::string::npos;
+  };
   std::error_code ignored;
   const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
   for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
-    if (entry.path().filename().string().starts_with(prefix)) std::filesystem::remove(entry.path(), ignored);
+    if (is_leftover(entry.path().filename().string())) std::filesystem::remove(entry.path(), ignored);
+  }
+}
+
+/// Saves because a signal asked for it: where that fails, the run ends with that error, and not with the signal.
+void for_signal(const std::function<void()>& save) {
+  try {
+    save();
+  } catch (...) {
+    ignore_ending_signals();
+    throw;
   }
 }
 
@@ -110,6 +129,8 @@ std::vector<IdentityField> run_fields(const RowSource& source, const SketchOptio
           {"--seed", fmt::to_string(sketch.seed)}};
 }
 
+int copies_for_checkpoints(const SolveContext& context) { return context.keeper != nullptr ? 3 : 0; }
+
 CheckpointKeeper::CheckpointKeeper(const CheckpointOptions& options, const Communicator& comm, Progress& progress)
     : options_(options), comm_(comm), progress_(progress) {}
 
@@ -141,6 +162,7 @@ void CheckpointKeeper::start(std::vector<IdentityField> run, const SketchOptions
       progress_.line(fmt::format("no checkpoint '{}': starting from the beginning", options_.path));
     }
     remove_leftovers(options_.path);
+    const AtomicFile writable(options_.path);  // a name that cannot be is told now, not after the first interval
   });
   identity = comm_.broadcast(identity);
   resumes_ = !identity.empty();
@@ -180,7 +202,8 @@ void CheckpointKeeper::add_to(std::vector<double>& b_squares) const {
   for (std::size_t k = 0; k < state_.b_squares.size(); ++k) b_squares[k] += state_.b_squares[k];
 }
 
-void CheckpointKeeper::save_sketch(Backend& backend, std::vector<RowRange>& rows, std::vector<double>& b_squares) {
+void CheckpointKeeper::save_sketch(Backend& backend, std::vector<RowRange>& rows, std::vector<double>& b_squares,
+                                   bool must) {
   std::vector<double> sketch;
   comm_.together([&] {
     backend.sketch();
@@ -193,31 +216,45 @@ void CheckpointKeeper::save_sketch(Backend& backend, std::vector<RowRange>& rows
   for (std::size_t k = 0; k < b_squares.size(); ++k) state_.b_squares[k] += std::exchange(b_squares[k], 0.0);
   const std::vector<std::string> texts = comm_.gather(text_of_rows(rows));
   rows.clear();
-  comm_.together([&] {
+  const auto keep = [&] {
     if (!comm_.is_root()) return;
     for (const std::string& text : texts) {
       for (const RowRange& range : rows_of_text(text)) state_.rows.push_back(range);
     }
     state_.rows = joined_ranges(std::move(state_.rows));
-    state_.sketch.resize(sketch.size());
-    for (std::size_t i = 0; i < sketch.size(); ++i) state_.sketch[i] += sketch[i];
-    write();
-  });
+    if (state_.sketch.empty()) {
+      state_.sketch = std::move(sketch);
+    } else {
+      for (std::size_t i = 0; i < sketch.size(); ++i) state_.sketch[i] += sketch[i];
+    }
+    sketch = {};  // its memory is the file's now
+    if (must) {
+      write();
+    } else {
+      try_to_write();
+    }
+  };
+  if (must) {
+    for_signal([&] { comm_.together(keep); });
+  } else {
+    comm_.together(keep);
+  }
 }
 
 void CheckpointKeeper::save_finished(Backend& backend, const FinishedSketch& sketch, RowRange all_rows) {
   const bool known = count_rows(rows_at_start_) == all_rows.size();  // it was read from there, and is there
   state_.exponents = sketch.exponents;
   state_.b_squares = sketch.b_squares;
-  if (state_.b_squares
-          .empty()) {  // of kept rows, which are not scaled; the root of the square of a number is that number
+  if (state_.b_squares.empty()) {
+    // Of kept rows, which are not scaled; the root of the square of a number is that number.
     for (const double norm : sketch.b_norms) state_.b_squares.push_back(norm * norm);
   }
   comm_.together([&] {
     if (!comm_.is_root() || known) return;
     state_.rows = {all_rows};
+    state_.sketch = {};
     state_.sketch = backend.sketch_copy();
-    write();
+    try_to_write();
   });
 }
 
@@ -240,12 +277,14 @@ bool CheckpointKeeper::due() const {
 }
 
 void CheckpointKeeper::write_if_due() {
-  if (due()) write();
+  if (due()) try_to_write();
 }
 
 void CheckpointKeeper::save_passes() {
-  comm_.together([&] {
-    if (comm_.is_root()) write();
+  for_signal([&] {
+    comm_.together([&] {
+      if (comm_.is_root()) write();
+    });
   });
 }
 
@@ -256,6 +295,21 @@ void CheckpointKeeper::write() {
   progress_.detail(fmt::format("checkpoint: {} rows, {} passes in '{}'", count_rows(state_.rows), state_.passes.size(),
                                options_.path));
 }
+
+/// A run of hours is worth more than one of its checkpoints: a disk that is full now may have room at the next.
+void CheckpointKeeper::try_to_write() {
+  try {
+    write();
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::kOutput) throw;
+    written_ = std::chrono::steady_clock::now();  // not again at every border
+    if (std::exchange(in_trouble_, true)) return;
+    trouble_ = fmt::format("a checkpoint could not be written, and the run went on without it: {}", e.what());
+    progress_.line("warning: " + trouble_);
+  }
+}
+
+std::string CheckpointKeeper::take_trouble() { return std::exchange(trouble_, {}); }
 
 std::int64_t CheckpointKeeper::wish_to_stop() const {
   const int signal = DeferSignals::received();

@@ -14,14 +14,18 @@ namespace tallsketch {
 
 class Backend;
 class Communicator;
-class PhaseTimer;
 class Progress;
 class RowSource;
 struct FinishedSketch;
+struct SolveContext;
 
 /// What must not differ between a run and the one that goes on: input, method and sketch, as they were asked for.
 std::vector<IdentityField> run_fields(const RowSource& source, const SketchOptions& sketch,
                                       const MethodOptions& method);
+
+/// Copies of the sketch in FP64 that a run with checkpoints needs on rank 0, at most: what is done, and, while it is
+/// written, its file twice (HDF5's and the bytes of it), or the share that is added. 0 without checkpoints.
+int copies_for_checkpoints(const SolveContext& context);
 
 class CheckpointKeeper {
  public:
@@ -53,18 +57,21 @@ class CheckpointKeeper {
   /// Collective: saves the sketch of the rows that the backend has; it begins again with none.
   /// rows       in/out, local: those sketched since the last call; empty afterwards
   /// b_squares  in/out, local: of those rows; zero afterwards
-  void save_sketch(Backend& backend, std::vector<RowRange>& rows, std::vector<double>& b_squares);
-  /// The sketch of all rows [first, last) is on rank 0's backend; saved there. Collective.
+  /// must       the run ends with it: kOutput where it cannot be written, which otherwise is only told
+  void save_sketch(Backend& backend, std::vector<RowRange>& rows, std::vector<double>& b_squares, bool must);
+  /// The sketch of all these rows is on rank 0's backend; saved there, if that is possible. Collective.
   void save_finished(Backend& backend, const FinishedSketch& sketch, RowRange all_rows);
 
   /// The answer to a pass that was done before, on rank 0; null where it must be done now, and what followed then is void.
   const NormalSums* answer(const std::vector<double>& x, bool with_b);
   /// A pass that is done. Rank 0.
   void record(const std::vector<double>& x, bool with_b, const NormalSums& sums);
-  /// Writes if it is time to. Rank 0.
+  /// Writes if it is time to, and possible. Rank 0.
   void write_if_due();
-  /// Collective: writes, with the passes that are recorded.
+  /// Collective: writes, with the passes that are recorded, before a stop. Errors: kOutput
   void save_passes();
+  /// A warning for the report, once: that a checkpoint could not be written. Otherwise empty.
+  std::string take_trouble();
 
   /// What this rank wants at a border (stop_request.h): to stop at a signal, and on rank 0 to save when it is time.
   std::int64_t wish() const;
@@ -75,6 +82,7 @@ class CheckpointKeeper {
  private:
   bool due() const;
   void write();
+  void try_to_write();
 
   CheckpointOptions options_;
   const Communicator& comm_;
@@ -82,6 +90,8 @@ class CheckpointKeeper {
   Checkpoint state_;
   std::vector<RowRange> rows_at_start_;
   bool resumes_ = false;
+  bool in_trouble_ = false;   // the user was told
+  std::string trouble_;       // and the report not yet
   std::size_t answered_ = 0;  // passes of the log that were asked for again
   std::chrono::steady_clock::time_point written_ = std::chrono::steady_clock::now();
 };

@@ -3,7 +3,9 @@
 #include <array>
 #include <atomic>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
+#include <ctime>
 
 #include <unistd.h>
 
@@ -20,8 +22,31 @@ struct Place {
   std::array<char, kPathBytes> path{};
 };
 std::array<Place, kPlaces> places;
-bool prints = false;
-volatile std::sig_atomic_t defers = 0, deferred = 0, saved = 0;
+// Written by a handler on whichever thread the system picks, and read by others. Times are seconds of the monotonic clock.
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<std::int64_t>::is_always_lock_free);
+std::atomic<int> prints = 0, defers = 0, deferred = 0, saved = 0;
+std::atomic<std::int64_t> deferred_at = 0;
+
+/// A launcher and a terminal may both pass on what is one wish (timeout(1) does it itself): not a second one before this.
+constexpr std::int64_t kSecondWish = 1'000'000'000;  // nanoseconds
+
+std::int64_t monotonic_nanoseconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);  // safe in a handler
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+bool is_urgent(int signal) { return signal == SIGINT || signal == SIGTERM; }
+
+/// Keeps a signal for whoever asks; false where it is the second wish to end, which is not kept.
+bool defer(int signal) {
+  const std::int64_t now = monotonic_nanoseconds();
+  const int before = deferred.load();
+  if (is_urgent(before) && is_urgent(signal)) return now - deferred_at.load() < kSecondWish;
+  deferred_at.store(now);
+  deferred.store(signal);
+  return true;
+}
 
 template <std::size_t N>
 void print(const char (&message)[N]) {
@@ -30,14 +55,11 @@ void print(const char (&message)[N]) {
 }
 
 void end_on_signal(int signal) {
-  if (defers != 0) {
-    deferred = signal;
-    return;
-  }
+  if (defers != 0 && defer(signal)) return;
   remove_temporaries();
-  if (prints && saved != 0) {
+  if (prints != 0 && saved != 0) {
     print("tallsketch: error: stopped by a signal; go on from the last checkpoint with --resume\n");
-  } else if (prints) {
+  } else if (prints != 0) {
     print("tallsketch: error: stopped by a signal; nothing saved\n");
   }
   ::_exit(static_cast<int>(ErrorKind::kStopped));
@@ -70,7 +92,7 @@ void remove_temporaries() {
 }
 
 void end_cleanly_on_signals(bool is_root) {
-  prints = is_root;
+  prints = is_root ? 1 : 0;
   for (const int signal : kEndingSignals) std::signal(signal, end_on_signal);
 }
 
@@ -79,7 +101,7 @@ void note_checkpoint(bool exists) { saved = exists ? 1 : 0; }
 DeferSignals::DeferSignals() { defers = 1; }
 DeferSignals::~DeferSignals() {
   defers = 0;
-  if (deferred != 0) end_on_signal(deferred);
+  if (const int signal = deferred; signal != 0) end_on_signal(signal);
 }
 int DeferSignals::received() { return deferred; }
 

@@ -20,6 +20,7 @@ void end_cleanly_on_signals(bool is_root);
 void note_checkpoint(bool exists);
 
 /// While one lives, such signals are kept for whoever asks; one that nobody answered ends the process with it. One at a time.
+/// INT or TERM a second and more after INT or TERM ends the process at once, as without.
 class DeferSignals {
  public:
   DeferSignals();

@@ -160,6 +160,7 @@ PlanLimits CudaBackend::plan_limits(const SketchJob& job) {
   limits.asked = residency_;
   limits.chunk_bytes = kChunkBytes;
   limits.source_bytes = job.source_bytes;
+  limits.sketch_copies = job.sketch_copies;
   limits.kept_residency = Residency::kDevice;
   const bool passes_follow = job.refine || job.kept, scales = !gram && HalfSketcher::scales(job.spec, job.scaling);
   limits.kept_row_bytes =
@@ -287,6 +288,8 @@ void CudaBackend::sketch() {
 
 void CudaBackend::add_partial(const std::vector<double>& sketch) {
   const auto add = [&]<class T>(const DeviceBuffer<T>& own) {
+    require(static_cast<std::int64_t>(sketch.size()) == own.count(), ErrorKind::kInternal,
+            fmt::format("{} elements added to a sketch of {}", sketch.size(), own.count()));
     std::vector<T> sum = copied_to_host(own, stream_);
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<T>(sketch[i]);
     check(cudaMemcpyAsync(own.data(), sum.data(), own.bytes(), cudaMemcpyHostToDevice, stream_.get()));

@@ -24,20 +24,6 @@ namespace tallsketch {
 
 namespace {
 
-/// Sums of the same squares in another order agree to this; those of another b do not.
-constexpr double kSameB = 1e-6;
-
-void require_same_b(const std::vector<double>& read, const MadeSketch& made) {
-  for (std::size_t k = 0; k < read.size(); ++k) {
-    const double stored = made.sketch.b_squares[k];
-    const bool same =
-        read[k] == stored || std::abs(read[k] - stored) <= kSameB * std::abs(stored) || !std::isfinite(stored);
-    require(same, ErrorKind::kInput,
-            fmt::format("'{}' is the sketch of another b: ||b||^2 of its column {} is {:.9g}, and that of FILE {:.9g}",
-                        made.name, k, stored, read[k]));
-  }
-}
-
 /// What a backend is told: the values in the file are FP32 or FP64, whatever they were accumulated in.
 SketchJob job_of_values(SketchJob job) {
   if (is_half(job.spec.precision)) {
@@ -54,6 +40,7 @@ SketchJob rowless_job(const MadeSketch& made, Backend& backend, const Communicat
   job.shape = made.sketch.shape();
   job.encoding = plain_encoding(job.shape.a_type);
   job.held_back = made.sketch.held_back();
+  job.sketch_copies = kMadeCopies;
   PlanLimits limits;
   comm.together([&] { limits = backend.plan_limits(job_of_values(job)); });
   limits.memory_bytes = comm.min(limits.memory_bytes);
@@ -82,6 +69,7 @@ MadeSketch read_made_sketch(const std::string& path, const Communicator& comm) {
     made.sketch.b_squares.resize(static_cast<std::size_t>(made.sketch.r));
   });
   comm.broadcast(made.sketch.b_squares.data(), made.sketch.r * 8);
+  made.sketch.checksum = comm.broadcast(made.sketch.checksum);
   return made;
 }
 
@@ -102,6 +90,7 @@ Attempt attempt_of(const MadeSketch& made, const SketchOptions& asked, const Met
   require(method.preconditioner != PreconditionerChoice::kGram, ErrorKind::kUsage,
           "--preconditioner gram is made from A, not from a sketch: leave it or --from-sketch out");
   Attempt attempt{options_of(made.sketch), Compression::kSketch};
+  attempt.from_file = true;
   attempt.sketch.scaling = asked.scaling;
   attempt.sketch.reduce = asked.reduce;
   if (method.method == SolveMethod::kRefine) {
@@ -123,12 +112,16 @@ Attempt attempt_of_matrix(const MadeSketch& made, const SketchOptions& asked, co
   return attempt;
 }
 
+void note_sketch_file(const MadeSketch& made, Report& report) {
+  report.sketch_file = made.name;
+  report.sketch_rows = made.sketch.rows;
+}
+
 FinishedSketch take_sketch(const MadeSketch& made, const SketchJob& job, RowSource* source, Backend& backend,
                            const SolveContext& context, Report& report) {
   const Communicator& comm = context.comm;
   const StoredSketch& stored = made.sketch;
-  report.sketch_file = made.name;
-  report.sketch_rows = stored.rows;
+  note_sketch_file(made, report);
   context.watchdog.enter("read", pass_seconds(job));
   std::optional<ScaledSource> scaled;
   std::vector<double> b_squares;
@@ -148,7 +141,7 @@ FinishedSketch take_sketch(const MadeSketch& made, const SketchJob& job, RowSour
   });
   if (reads) {
     comm.sum(b_squares.data(), job.shape.r);
-    comm.together([&] { require_same_b(b_squares, made); });
+    comm.together([&] { require_same_b(b_squares, stored.b_squares, made.name); });
     report.solver.passes += 1;
     report.bytes_read += job.shape.m * job.shape.a_row_bytes();
   }

@@ -17,6 +17,9 @@ class Communicator;
 struct Report;
 struct SolveContext;
 
+/// Copies of the sketch in FP64 that a MadeSketch is on rank 0, as long as the run takes.
+inline constexpr int kMadeCopies = 1;
+
 /// A sketch from a file.
 struct MadeSketch {
   StoredSketch sketch;  // the values on rank 0 alone
@@ -38,6 +41,9 @@ Attempt attempt_of(const MadeSketch& made, const SketchOptions& asked, const Met
 /// The same for the matrix of a source; of all its rows. Collective.
 Attempt attempt_of_matrix(const MadeSketch& made, const SketchOptions& asked, const MethodOptions& method,
                           const ProblemShape& shape, const Communicator& comm);
+
+/// Says in the report what the run begins with.
+void note_sketch_file(const MadeSketch& made, Report& report);
 
 /// In the place of a pass that sketches: the backend holds the sketch, on rank 0, and has read the rows of the job if it
 /// keeps rows. Collective.

@@ -144,10 +144,6 @@ OpenMatrix open_matrix(const Hdf5File& file, const std::string& name) {
 
 }  // namespace
 
-std::int64_t hdf5_columns(const Hdf5File& file, const std::string& name) {
-  return static_cast<std::int64_t>(open_matrix(file, name).dims[1]);
-}
-
 std::vector<double> hdf5_values(const Hdf5File& file, const std::string& name, std::int64_t rows, std::int64_t cols,
                                 ElementType stored) {
   const OpenMatrix matrix = open_matrix(file, name);

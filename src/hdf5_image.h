@@ -41,9 +41,6 @@ std::string hdf5_text(const Hdf5File& file, const std::string& name);
 /// The text of an attribute; the same errors.
 std::string hdf5_text_attribute(const Hdf5File& file, const std::string& dataset, const std::string& name);
 
-/// Columns that such a dataset claims to have.
-std::int64_t hdf5_columns(const Hdf5File& file, const std::string& name);
-
 /// All of a dataset of floats or doubles that Hdf5Image wrote, as doubles, (rows, cols) row-major.
 /// Errors  kInput unless it is contiguous, of that shape and type, and not larger than the file
 std::vector<double> hdf5_values(const Hdf5File& file, const std::string& name, std::int64_t rows, std::int64_t cols,

@@ -49,6 +49,7 @@ class HostBackend final : public Backend {
                               : free_host_memory() / comm_.node_size() + slab_a_.bytes() + slab_b_.bytes();
     limits.asked = residency_;
     limits.source_bytes = job.source_bytes;
+    limits.sketch_copies = job.sketch_copies;
     limits.kept_residency = Residency::kHost;
     const bool keeps = job.refine || job.kept || residency_ == ResidencyChoice::kHost;
     limits.kept_row_bytes = keeps ? job.shape.row_bytes() : 0;
@@ -145,6 +146,8 @@ class HostBackend final : public Backend {
 
   void add_partial(const std::vector<double>& sketch) override {
     const auto add = [&]<class T>(std::vector<T>& own) {
+      require(sketch.size() == own.size(), ErrorKind::kInternal,
+              fmt::format("{} elements added to a sketch of {}", sketch.size(), own.size()));
       for (std::size_t i = 0; i < own.size(); ++i) own[i] += static_cast<T>(sketch[i]);
     };
     std::visit(add, sketch_);

@@ -11,8 +11,6 @@
 
 namespace tallsketch {
 
-namespace {}  // namespace
-
 const char* to_word(Residency residency) {
   switch (residency) {
     case Residency::kDevice: return "device";
@@ -45,7 +43,8 @@ std::int64_t default_chunk_rows(const ProblemShape& shape, const SketchSpec& spe
 }
 
 /// Fills the byte counts that depend on residency and chunk_rows.
-void size_up(const PlanLimits& limits, Plan& plan) {
+/// copies_bytes  of the sketch, for checkpoints and sketch files
+void size_up(const PlanLimits& limits, std::int64_t copies_bytes, Plan& plan) {
   const bool kept = plan.residency == limits.kept_residency;
   const bool pinned = plan.residency == Residency::kHost && !kept;
   const std::int64_t most_rows = plan.rank_rows.front().size();
@@ -54,9 +53,10 @@ void size_up(const PlanLimits& limits, Plan& plan) {
   plan.host_bytes =
       plan.chunk_rows * limits.pinned_chunk_row_bytes + (pinned ? most_rows * limits.pinned_row_bytes : 0);
   if (limits.kept_residency == Residency::kDevice) {
-    plan.host_bytes += limits.source_bytes;
+    plan.host_bytes += limits.source_bytes + copies_bytes;
   } else {
     plan.source_bytes = limits.source_bytes;
+    plan.copies_bytes = copies_bytes;
   }
   plan.scratch_bytes = limits.scratch_bytes(plan.chunk_rows);
 }
@@ -87,15 +87,15 @@ std::vector<Residency> candidates(const PlanLimits& limits) {
 
 /// Halves the chunks until all fits, in fixed steps, so that a little more or less free memory rarely changes the order of
 /// summation. Rows that stay deserve chunks that are not tiny.
-bool shrink_to_fit(const SketchSpec& spec, const PlanLimits& limits, Plan& plan) {
+bool shrink_to_fit(const SketchSpec& spec, const PlanLimits& limits, std::int64_t copies_bytes, Plan& plan) {
   constexpr std::int64_t kMostShrinking = 8;
   const std::int64_t least = plan.residency == Residency::kFile
                                  ? spec.batch_rows
                                  : std::max(spec.batch_rows, plan.chunk_rows / kMostShrinking);
-  size_up(limits, plan);
+  size_up(limits, copies_bytes, plan);
   while (!fits(plan, limits) && limits.chunk_rows == 0 && plan.chunk_rows > least) {
     plan.chunk_rows = std::max(least, plan.chunk_rows / 2 / spec.batch_rows * spec.batch_rows);
-    size_up(limits, plan);
+    size_up(limits, copies_bytes, plan);
   }
   return fits(plan, limits);
 }
@@ -116,6 +116,7 @@ bool shrink_to_fit(const SketchSpec& spec, const PlanLimits& limits, Plan& plan)
                                   cols, bytes_text(plan.sketch_bytes + plan.factor_bytes),
                                   bytes_text(plan.scratch_bytes), plan.chunk_rows, bytes_text(plan.chunk_bytes));
   if (plan.slab_bytes > 0) parts += ", rows of A " + bytes_text(plan.slab_bytes);
+  if (plan.copies_bytes > 0) parts += ", copies of the sketch for its files " + bytes_text(plan.copies_bytes);
   if (plan.source_bytes > 0) parts += ", chunks of the files " + bytes_text(plan.source_bytes);
   throw Error(ErrorKind::kMemory,
               fmt::format("this needs {} on a rank ({}), but {} may be used; use {}a smaller --oversample, fewer "
@@ -132,8 +133,10 @@ Plan make_plan(const ProblemShape& shape, const SketchSpec& spec, int ranks, con
   plan.rank_rows = limits.rank_rows.empty() ? split_rows(shape.m, spec.batch_rows, ranks) : limits.rank_rows;
   const std::int64_t most_rows = plan.rank_rows.front().size();
   const std::int64_t cols = shape.n + shape.r;
+  const std::int64_t sketch_rows = compression == Compression::kGram ? cols : spec.d;
   plan.sketch_bytes =
-      compression == Compression::kGram ? cols * cols * 8 : spec.d * cols * sketch_element_size(spec.precision);
+      sketch_rows * cols * (compression == Compression::kGram ? 8 : sketch_element_size(spec.precision));
+  const std::int64_t copies_bytes = limits.sketch_copies * sketch_rows * cols * 8;
   plan.factor_bytes =
       2 * plan.sketch_bytes + 3 * cols * cols * 8;  // FP64 or column-major copy, work; G, R, its inverse
 
@@ -142,9 +145,9 @@ Plan make_plan(const ProblemShape& shape, const SketchSpec& spec, int ranks, con
   for (const Residency residency : candidates(limits)) {
     plan.residency = residency;
     plan.chunk_rows = std::max<std::int64_t>(1, std::min(wanted, most_rows));
-    if (shrink_to_fit(spec, limits, plan)) return plan;
+    if (shrink_to_fit(spec, limits, copies_bytes, plan)) return plan;
   }
-  throw_too_large(plan, limits, compression == Compression::kGram ? cols : spec.d, cols);
+  throw_too_large(plan, limits, sketch_rows, cols);
 }
 
 std::string describe(const Plan& plan) {

@@ -29,9 +29,10 @@ struct Plan {
   std::int64_t scratch_bytes = 0;  // of the sketch kernels
   std::int64_t factor_bytes = 0;   // rank 0: QR copy and workspace
   std::int64_t source_bytes = 0;   // of the files' library, without CUDA
-  std::int64_t host_bytes = 0;     // with CUDA: page-locked host memory, of chunks and kept rows, and source_bytes
+  std::int64_t copies_bytes = 0;   // rank 0: the sketch in FP64 for checkpoints and sketch files, without CUDA
+  std::int64_t host_bytes = 0;     // with CUDA: host memory, page-locked of chunks and kept rows, and the two above
   std::int64_t total_bytes() const {
-    return slab_bytes + chunk_bytes + sketch_bytes + scratch_bytes + factor_bytes + source_bytes;
+    return slab_bytes + chunk_bytes + sketch_bytes + scratch_bytes + factor_bytes + source_bytes + copies_bytes;
   }
 };
 
@@ -53,6 +54,7 @@ struct PlanLimits {
   // all buffers that it passes.
   std::int64_t pinned_row_bytes = 0, pinned_chunk_row_bytes = 0;
   std::int64_t source_bytes = 0;  // of host memory that reading takes by itself
+  int sketch_copies = 0;          // of the sketch or Gram matrix, in FP64, that rank 0 holds in host memory
   ResidencyChoice asked = ResidencyChoice::kAuto;
   std::function<std::int64_t(std::int64_t rows)> scratch_bytes = [](std::int64_t) { return 0; };  // for chunks of rows
 };

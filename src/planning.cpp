@@ -214,6 +214,8 @@ SketchJob unplanned_job(const Attempt& attempt, const MethodOptions& method, con
   job.shape = source.shape();
   job.encoding = source.encoding();
   job.source_bytes = source.buffer_bytes();
+  job.sketch_copies = attempt.sketch_copies;
+  job.from_file = attempt.from_file;
   job.scaling = attempt.sketch.scaling;
   job.reduce = attempt.sketch.reduce;
   job.refine = method.method == SolveMethod::kRefine;

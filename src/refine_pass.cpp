@@ -17,6 +17,7 @@
 #include "src/sketch_pass.h"
 #include "src/solver.h"
 #include "src/stop_request.h"
+#include "src/stored_sketch.h"
 #include "src/watchdog.h"
 
 namespace tallsketch {
@@ -29,9 +30,9 @@ enum class Order : std::int64_t { kStop = 0, kPass = 1, kPassWithB = 2 };
 /// The passes of all ranks. Rank 0 calls `ask`, the others `serve`; both do the same collective calls.
 class Passes {
  public:
-  Passes(const SketchJob& job, double tolerance, bool kept, RowSource& source, Backend& backend,
+  Passes(const SketchJob& job, const BOfSketch& b, double tolerance, bool kept, RowSource& source, Backend& backend,
          const SolveContext& context, Report& report)
-      : job_(job), kept_(kept), source_(source), backend_(backend), context_(context), report_(report) {
+      : job_(job), b_(b), kept_(kept), source_(source), backend_(backend), context_(context), report_(report) {
     const double ratio = static_cast<double>(job.spec.d) / static_cast<double>(job.shape.n);
     count_.number = 0;
     count_.expected = job.compression == Compression::kGram ? kGramPasses : expected_passes(tolerance, ratio);
@@ -75,8 +76,9 @@ class Passes {
     NormalSums sums;
     std::int64_t agreed = Wish::kGoOn;
     context_.timer.time(Phase::kRefine, [&] {
+      // Agreed on before anybody reads: a rank that fails here meets no borders, and others would wait for it there.
+      comm.together([&] { backend_.normal_begin(x, with_b); });
       comm.together([&] {
-        backend_.normal_begin(x, with_b);
         if (kept_) {
           backend_.normal_add_kept();
         } else {
@@ -85,6 +87,7 @@ class Passes {
         sums = backend_.normal_end();
       });
       stop_if(agreed);  // without this pass, which is not complete
+      check_b();
       comm.sum(sums.gradient.data(), static_cast<std::int64_t>(sums.gradient.size()));
       comm.sum(sums.residual_squares.data(), static_cast<std::int64_t>(sums.residual_squares.size()));
     });
@@ -96,6 +99,15 @@ class Passes {
     return sums;
   }
 
+  bool looks_at_b() const { return !kept_ && count_.number == 1 && !b_.name.empty(); }
+
+  /// Collective, after the first pass.
+  void check_b() {
+    if (!looks_at_b()) return;
+    context_.comm.sum(b_squares_.data(), job_.shape.r);
+    context_.comm.together([&] { require_same_b(b_squares_, b_.squares, b_.name); });
+  }
+
   /// How many of this rank's rows the pass has behind it.
   void tell(std::int64_t rows) {
     const auto all = static_cast<double>(job_.rows.size());
@@ -105,7 +117,9 @@ class Passes {
 
   /// Returns what all ranks agreed on at a border, where there is a checkpoint.
   std::int64_t add_from_source() {
+    if (looks_at_b()) b_squares_.assign(static_cast<std::size_t>(job_.shape.r), 0.0);
     const auto add = [&](const ChunkBuffer& chunk) {
+      if (looks_at_b()) add_b_squares(chunk, job_.shape.r, b_squares_);
       backend_.normal_add(chunk);
       context_.watchdog.touch();
       tell(chunk.rows.end - job_.rows.begin);
@@ -145,23 +159,25 @@ class Passes {
   }
 
   const SketchJob& job_;
+  BOfSketch b_;
   bool kept_;
   RowSource& source_;
   Backend& backend_;
   const SolveContext& context_;
   Report& report_;
   PassCount count_;
+  std::vector<double> b_squares_;  // of the first pass, where it looks at b
 };
 
 }  // namespace
 
-RefineResult refine_on_all_ranks(const SketchJob& job, const RefineStart& start, const RefineOptions& options,
-                                 bool kept, RowSource& source, Backend& backend, const SolveContext& context,
-                                 Report& report) {
+RefineResult refine_on_all_ranks(const SketchJob& job, const RefineStart& start, const BOfSketch& b,
+                                 const RefineOptions& options, bool kept, RowSource& source, Backend& backend,
+                                 const SolveContext& context, Report& report) {
   const Communicator& comm = context.comm;
   std::optional<DeferSignals> deferring;
   if (context.keeper != nullptr) deferring.emplace();
-  Passes passes(job, options.tolerance, kept, source, backend, context, report);
+  Passes passes(job, b, options.tolerance, kept, source, backend, context, report);
   RefineResult result;
   std::exception_ptr failure;  // rank 0's own; what a pass throws, all ranks throw
   if (comm.is_root()) {

@@ -7,11 +7,10 @@
 #include "src/checkpoint_keeper.h"
 #include "src/cleanup.h"
 #include "src/communicator.h"
-#include "src/progress.h"
 #include "src/row_pass.h"
+#include "src/sketch_pass.h"
 #include "src/solver.h"
 #include "src/stop_request.h"
-#include "src/watchdog.h"
 
 namespace tallsketch {
 
@@ -54,7 +53,7 @@ class ResumablePass {
     all_rows_ = rows_left_;
   }
 
-  std::vector<double> run() {
+  ResumedRows run() {
     const Communicator& comm = context_.comm;
     while (true) {
       const std::int64_t most = comm.max(chunks_left());
@@ -62,9 +61,13 @@ class ResumablePass {
       if (most > 0) comm.together([&] { agreed = run_part(most); });
       const bool done = comm.max(rows_left_) == 0;
       if (done) agreed = comm.max(keeper_.wish_to_stop());
-      if (Wish::stops(agreed) || (agreed == Wish::kSave && !done)) keeper_.save_sketch(backend_, sketched_, b_squares_);
-      if (Wish::stops(agreed)) keeper_.stop(agreed);
-      if (done) return b_squares_;
+      const bool stops = Wish::stops(agreed);
+      if (stops || (agreed == Wish::kSave && !done)) keeper_.save_sketch(backend_, sketched_, b_squares_, stops);
+      if (stops) keeper_.stop(agreed);
+      if (!done) continue;
+      std::int64_t read = all_rows_;
+      comm.sum(&read, 1);
+      return {b_squares_, read};
     }
   }
 
@@ -98,17 +101,10 @@ class ResumablePass {
   }
 
   void take(ChunkBuffer chunk, bool known) {
-    const std::int64_t r = job_.shape.r;
-    for (std::int64_t i = 0; i < chunk.rows.size() * r && !known; ++i) {
-      b_squares_[static_cast<std::size_t>(i % r)] += chunk.b[i] * chunk.b[i];
-    }
+    if (!known) add_b_squares(chunk, job_.shape.r, b_squares_);
     chunk.known = known;
-    backend_.upload(chunk);
     rows_left_ -= chunk.rows.size();
-    context_.watchdog.touch();
-    const auto done = static_cast<double>(all_rows_ - rows_left_);
-    context_.progress.fraction("sketch", done / static_cast<double>(all_rows_),
-                               done * static_cast<double>(job_.shape.a_row_bytes()));
+    take_chunk("sketch", job_, chunk, all_rows_ - rows_left_, all_rows_, backend_, context_);
   }
 
   const SketchJob& job_;
@@ -124,8 +120,7 @@ class ResumablePass {
 
 }  // namespace
 
-std::vector<double> upload_resumably(const SketchJob& job, RowSource& source, Backend& backend,
-                                     const SolveContext& context) {
+ResumedRows upload_resumably(const SketchJob& job, RowSource& source, Backend& backend, const SolveContext& context) {
   const DeferSignals deferring;
   context.comm.together([&] { backend.begin(job); });
   return ResumablePass(job, source, backend, context).run();

@@ -8,6 +8,13 @@
 
 namespace tallsketch {
 
+void add_b_squares(const ChunkBuffer& chunk, std::int64_t r, std::vector<double>& squares) {
+  for (std::int64_t i = 0; i < chunk.rows.size(); ++i) {
+    for (std::int64_t k = 0; k < r; ++k)
+      squares[static_cast<std::size_t>(k)] += chunk.b[i * r + k] * chunk.b[i * r + k];
+  }
+}
+
 std::int64_t read_chunks(RowRange rows, std::int64_t chunk_rows, RowSource& source, Backend& backend, PhaseTimer& timer,
                          const std::function<void(const ChunkBuffer&)>& take, const std::function<bool()>& go_on) {
   // Half of the buffers with the reader, the other half with the device: one there is copied while one is computed with.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "src/row_range.h"
 
@@ -22,6 +23,9 @@ void for_each_chunk(RowRange rows, std::int64_t chunk_rows, F&& visit) {
     visit(RowRange{begin, begin + std::min(chunk_rows, rows.end - begin)});
   }
 }
+
+/// squares[k] += ||b_k||^2 of the rows of a chunk as they were read, in their order. r  columns of b
+void add_b_squares(const ChunkBuffer& chunk, std::int64_t r, std::vector<double>& squares);
 
 /// Reads rows into the backend's buffers, one thread ahead of the others, and calls take(chunk) for each in order; take hands
 /// it to the backend. Whatever take does on a device overlaps with the next reads.

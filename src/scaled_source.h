@@ -23,6 +23,9 @@ class ScaledSource final : public RowSource {
   /// Exact, but for elements that become subnormal: those are below 2^-120 (float32, bfloat16) of the largest of their column.
   void read(RowRange rows, void* a, double* b) override;
   void check_unchanged() const override { source_.check_unchanged(); }
+  std::optional<StoredPlace> place_of(std::int64_t row, bool of_b) const override {
+    return source_.place_of(row, of_b);
+  }
   std::int64_t buffer_bytes() const override { return source_.buffer_bytes(); }
   std::string identity() const override { return source_.identity(); }
 

@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "src/choices.h"
 #include "src/error.h"
 #include "src/hdf5_image.h"
 #include "src/row_ranges.h"
 #include "src/sketch_identity.h"
+#include "src/sketch_json.h"
 #include "src/text.h"
 #include "src/version.h"
 
@@ -26,15 +26,6 @@ constexpr const char* kFormat = "tallsketch sketch";
 
 ElementType stored_type(const SketchSpec& spec) {
   return spec.precision == SketchPrecision::kFp64 ? ElementType::kFloat64 : ElementType::kFloat32;
-}
-
-/// The value of a word. Errors: kInput
-template <class E>
-E value_of_word(const std::string& word, const char* field, const std::string& what) {
-  for (const auto& [known, value] : words_of(E{})) {
-    if (word == known) return value;
-  }
-  throw Error(ErrorKind::kInput, fmt::format("{} has the unknown {} '{}'", what, field, word));
 }
 
 ElementType type_of_word(const std::string& word, const std::string& what) {
@@ -67,40 +58,19 @@ void parse_rows(const Json& json, const std::string& what, StoredSketch& sketch)
   sketch.files = json.at("files").get<std::vector<std::string>>();
 }
 
-/// S: as options, which are checked as those of a command line are.
+/// S: as options, which are checked as those of a command line are. All that S depends on is said.
 void parse_spec(const Json& json, const std::string& what, StoredSketch& sketch) {
-  const auto word = [&]<class E>(const char* field, E& value) {
-    value = value_of_word<E>(json.at(field).get<std::string>(), field, what);
-  };
-  SketchOptions options;
-  word("family", options.family);
-  word("hash", options.hash);
-  word("precision", options.precision);
-  word("rounding", options.rounding);
-  options.seed = json.at("seed").get<std::uint64_t>();
+  SketchOptions options = sketch_options_of(json, what);
   sketch.check_rows = json.at("check_rows").get<std::int64_t>();
-  options.check_rows = sketch.check_rows;
   const auto d = json.at("d").get<std::int64_t>();
-  require(d >= 1 && d <= kMaxSketchRows && sketch.check_rows >= 0 && sketch.check_rows < d, ErrorKind::kInput,
+  require(d >= 1 && d <= kMaxSketchRows && sketch.check_rows < d, ErrorKind::kInput,
           fmt::format("{} claims d = {} with {} check rows", what, d, sketch.check_rows));
   options.sketch_rows = d - sketch.check_rows;
   const auto zeta = json.at("zeta").get<std::int64_t>();
   std::int64_t total_rows = 0;
   if (options.family == SketchFamily::kBlockPerm) {
-    const auto within = [&](const char* field, std::int64_t most) {
-      const auto value = json.at(field).get<std::int64_t>();
-      require(value >= 1 && value <= most, ErrorKind::kInput, fmt::format("{} claims {} = {}", what, field, value));
-      return value;
-    };
-    options.kappa = static_cast<int>(within("kappa", kMaxZeta));
-    options.block_nnz = static_cast<int>(within("block_nnz", kMaxZeta));
-    options.block_rows = within("block_rows", kMaxDealRows);
-    options.input_blocks = InputBlocks::kInterleaved;
-    word("input_blocks", *options.input_blocks);
+    for (const char* const field : {"kappa", "block_nnz", "block_rows", "input_blocks"}) json.at(field);
     total_rows = json.at("total_rows").get<std::int64_t>();
-  } else {
-    require(zeta >= 1 && zeta <= kMaxZeta, ErrorKind::kInput, fmt::format("{} claims zeta = {}", what, zeta));
-    options.zeta = static_cast<int>(zeta);
   }
   const std::int64_t last = sketch.rows.back().end, m = total_rows > 0 ? total_rows : last;
   require(last <= m, ErrorKind::kInput, fmt::format("{} claims row {} of {}", what, last - 1, m));
@@ -136,24 +106,11 @@ std::string checksum(const std::string& text, const std::vector<const std::vecto
 }
 
 std::string identity_json(const StoredSketch& sketch, const std::string& command_line) {
-  const SketchSpec& spec = sketch.spec;
-  Json json = {{"format", kFormat},
-               {"schema_version", kSchemaVersion},
-               {"family", to_word(spec.family)},
-               {"hash", to_word(spec.hash)},
-               {"d", spec.d},
-               {"check_rows", sketch.check_rows},
-               {"zeta", spec.zeta},
-               {"seed", spec.seed},
-               {"precision", to_word(spec.precision)},
-               {"rounding", to_word(spec.rounding)}};
-  if (spec.family == SketchFamily::kBlockPerm) {
-    json["kappa"] = spec.kappa;
-    json["block_nnz"] = spec.block_nnz;
-    json["block_rows"] = spec.block_rows;
-    json["input_blocks"] = to_word(spec.input_blocks);
-    json["total_rows"] = spec.total_rows;
-  }
+  Json json = {{"format", kFormat}, {"schema_version", kSchemaVersion}};
+  add_sketch_fields(options_of(sketch), json);
+  json["d"] = sketch.spec.d;
+  json["zeta"] = sketch.spec.zeta;  // of a blockperm, too: kappa times block_nnz
+  if (sketch.spec.family == SketchFamily::kBlockPerm) json["total_rows"] = sketch.spec.total_rows;
   json["n"] = sketch.n;
   json["r"] = sketch.r;
   json["dtype"] = to_word(sketch.a_type);
@@ -207,6 +164,7 @@ StoredSketch read_sketch(const std::string& path) {
   const std::string found = checksum(identity, {&sketch.sketch, &sketch.b_squares});
   require(stored == found, ErrorKind::kInput,
           fmt::format("{} is corrupt: its checksum is {}, but says {}; make it again", what, found, stored));
+  sketch.checksum = stored;
   const bool finite =
       std::all_of(sketch.sketch.begin(), sketch.sketch.end(), [](double v) { return std::isfinite(v); });
   require(finite, ErrorKind::kInput, fmt::format("/SA of {} has NaN or Inf", what));

@@ -25,9 +25,10 @@ namespace tallsketch {
 
 namespace {
 
-void count_pass(const ProblemShape& shape, bool reads, Report& report) {
+/// rows_read  of A, by all ranks
+void count_pass(const ProblemShape& shape, std::int64_t rows_read, Report& report) {
   report.solver.passes += 1;
-  if (reads) report.bytes_read += shape.m * shape.a_row_bytes();
+  report.bytes_read += rows_read * shape.a_row_bytes();
 }
 
 struct SketchPass {
@@ -45,8 +46,11 @@ SketchPass sketch_all_rows(const SketchJob& job, RowSource& source, Backend& bac
   const auto start = std::chrono::steady_clock::now();
   context.watchdog.enter("sketch", pass_seconds(job));
   const CheckpointKeeper* const keeper = job.kept ? nullptr : context.keeper;
+  std::int64_t rows_read = job.kept ? 0 : job.shape.m;
   if (keeper != nullptr) {
-    pass.b_squares = upload_resumably(job, source, backend, context);
+    ResumedRows rows = upload_resumably(job, source, backend, context);
+    pass.b_squares = std::move(rows.b_squares);
+    rows_read = rows.read;
   } else {
     comm.together([&] {
       backend.begin(job);
@@ -68,7 +72,7 @@ SketchPass sketch_all_rows(const SketchJob& job, RowSource& source, Backend& bac
     const std::chrono::nanoseconds mine = std::chrono::steady_clock::now() - start;
     pass.seconds = 1e-9 * static_cast<double>(comm.max(mine.count()));
   }
-  count_pass(job.shape, !job.kept, report);
+  if (rows_read > 0 || !job.from_file) count_pass(job.shape, rows_read, report);
   context.watchdog.enter("reduce");
   backend.reduce();
   comm.together([&] { pass.range = backend.sketch_range(); });
@@ -84,7 +88,7 @@ SketchPass sketch_all_rows(const SketchJob& job, RowSource& source, Backend& bac
 std::vector<int> exponents_for_range(const SketchJob& job, const SketchRange& range, RowSource& source,
                                      const SolveContext& context, Report& report) {
   context.watchdog.enter("look for values out of range", pass_seconds(job));
-  count_pass(job.shape, true, report);
+  count_pass(job.shape, job.shape.m, report);
   if (job.scaling == ScalingChoice::kNone) {
     throw_if_out_of_range(source, job.rows, job.plan.chunk_rows, job.accumulates(), context.comm);
     return {};
@@ -152,21 +156,22 @@ std::string describe_compression(const SketchJob& job) {
   return fmt::format("{} sketch", to_word(job.spec.precision));
 }
 
+void take_chunk(const char* stage, const SketchJob& job, const ChunkBuffer& chunk, std::int64_t done, std::int64_t all,
+                Backend& backend, const SolveContext& context) {
+  backend.upload(chunk);
+  context.watchdog.touch();
+  context.progress.fraction(stage, static_cast<double>(done) / static_cast<double>(all),
+                            static_cast<double>(done) * static_cast<double>(job.shape.a_row_bytes()));
+}
+
 std::vector<double> upload_rows(const SketchJob& job, RowSource& source, Backend& backend, const SolveContext& context,
                                 bool known) {
-  const std::int64_t r = job.shape.r, row_bytes = job.shape.a_row_bytes();
-  std::vector<double> b_squares(static_cast<std::size_t>(r), 0.0);
+  std::vector<double> b_squares(static_cast<std::size_t>(job.shape.r), 0.0);
   read_chunks(job.rows, job.plan.chunk_rows, source, backend, context.timer, [&](ChunkBuffer chunk) {
-    for (std::int64_t i = 0; i < chunk.rows.size(); ++i) {
-      for (std::int64_t k = 0; k < r; ++k)
-        b_squares[static_cast<std::size_t>(k)] += chunk.b[i * r + k] * chunk.b[i * r + k];
-    }
+    add_b_squares(chunk, job.shape.r, b_squares);
     chunk.known = known;
-    backend.upload(chunk);
-    context.watchdog.touch();
-    const auto done = static_cast<double>(chunk.rows.end - job.rows.begin);
-    context.progress.fraction(known ? "read" : "sketch", done / static_cast<double>(job.rows.size()),
-                              done * static_cast<double>(row_bytes));
+    take_chunk(known ? "read" : "sketch", job, chunk, chunk.rows.end - job.rows.begin, job.rows.size(), backend,
+               context);
   });
   return b_squares;
 }

@@ -16,6 +16,11 @@ struct SolveContext;
 /// Seconds that a pass over the busiest rank's rows takes at most: a rank that waits for a slower one is not stuck.
 double pass_seconds(const SketchJob& job);
 
+/// Hands a chunk of the first pass to the backend, and tells watchdog and progress that `done` of this rank's `all` rows that
+/// the pass reads are there.
+void take_chunk(const char* stage, const SketchJob& job, const ChunkBuffer& chunk, std::int64_t done, std::int64_t all,
+                Backend& backend, const SolveContext& context);
+
 /// Every row of this rank goes from the source to the backend. Returns ||b||^2 of these rows, column by column. Local.
 /// known  their sketch is known already: the backend keeps the rows and no more
 std::vector<double> upload_rows(const SketchJob& job, RowSource& source, Backend& backend, const SolveContext& context,

@@ -36,7 +36,8 @@ std::vector<RowRange> rows_of_ranks(const MatrixPlace& place, std::int64_t m, st
 }
 
 SketchJob planned_job(const SketchOptions& options, const MatrixPlace& place, std::uint64_t chunk_rows,
-                      const RowSource& source, Backend& backend, const Communicator& comm) {
+                      const RowSource& source, Backend& backend, const SolveContext& context) {
+  const Communicator& comm = context.comm;
   const ProblemShape& shape = source.shape();
   SketchJob job;
   PlanLimits limits;
@@ -46,6 +47,8 @@ SketchJob planned_job(const SketchOptions& options, const MatrixPlace& place, st
     one_pass.method = SolveMethod::kSketchSolve;
     const Attempt attempt = attempt_for_file(options, shape);
     job = unplanned_job(attempt, one_pass, source);
+    // What is returned, and its file twice (HDF5's and the bytes of it) while the last checkpoint is still there.
+    job.sketch_copies = context.keeper != nullptr ? 4 : 3;
     ProblemShape whole = shape;
     whole.m = place.total_rows > 0 ? place.total_rows : place.first_row + shape.m;
     job.spec = make_sketch_spec(whole, attempt.sketch);
@@ -68,7 +71,7 @@ StoredSketch sketch_rows_of(const SketchOptions& options, const MatrixPlace& pla
   const ProblemShape& shape = source.shape();
   report.shape = shape;
   report.source = source.info();
-  const SketchJob job = planned_job(options, place, chunk_rows, source, backend, comm);
+  const SketchJob job = planned_job(options, place, chunk_rows, source, backend, context);
   StoredSketch stored;
   stored.spec = job.spec;
   stored.check_rows = job.held_back.count;
@@ -88,10 +91,12 @@ StoredSketch sketch_rows_of(const SketchOptions& options, const MatrixPlace& pla
   context.progress.line("plan: " + describe(job.plan));
 
   if (context.keeper != nullptr) {
+    if (context.keeper->resumes()) report.warnings = context.keeper->warnings();
     context.keeper->begin_attempt(attempt_for_file(options, shape), job.spec.d, report.warnings);
   }
   OffsetSource rows(source, place.first_row);
   FinishedSketch finished = sketch_in_range(job, {}, rows, backend, context, report);
+  if (context.keeper != nullptr) context.keeper->save_finished(backend, finished, stored.rows.front());
   stored.exponents = finished.exponents;
   stored.b_squares = std::move(finished.b_squares);
   comm.together([&] {

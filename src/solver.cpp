@@ -90,13 +90,15 @@ void warn_of_passes(const Reduced& reduced, const SolveContext& context, Report&
 }
 
 /// Refines the reduced problem's solution over all ranks. Collective.
-RefineResult refined(const Reduced& reduced, const MethodOptions& method, RowSource& source, Backend& backend,
-                     const SolveContext& context, Report& report) {
+/// file  that the sketch is of, whose b nobody may have compared with the source's yet; empty where a run made it
+RefineResult refined(const Reduced& reduced, const std::string& file, const MethodOptions& method, RowSource& source,
+                     Backend& backend, const SolveContext& context, Report& report) {
   const ProblemShape& shape = source.shape();
   if (!backend.keeps_rows()) warn_of_passes(reduced, context, report);
   RefineOptions options{method.tolerance, method.max_passes, method.ridge, {}};
+  const BOfSketch b{reduced.sketch.b_squares, file};
   if (reduced.sketch.exponents.empty()) {
-    return refine_on_all_ranks(reduced.job, {reduced.factor, reduced.solution, reduced.sketch.b_norms}, options,
+    return refine_on_all_ranks(reduced.job, {reduced.factor, reduced.solution, reduced.sketch.b_norms}, b, options,
                                backend.keeps_rows(), source, backend, context, report);
   }
   // Columns that left the range of the sketch leave that of a pass, too: refined as they were sketched, scaled.
@@ -108,7 +110,7 @@ RefineResult refined(const Reduced& reduced, const MethodOptions& method, RowSou
   scales.take_out(factor);
   scales.scale(solution.x);
   RefineResult result =
-      refine_on_all_ranks(reduced.job, {factor, solution, scales.scaled_norms(reduced.sketch.b_norms)}, options,
+      refine_on_all_ranks(reduced.job, {factor, solution, scales.scaled_norms(reduced.sketch.b_norms)}, b, options,
                           backend.keeps_rows(), scaled, backend, context, report);
   scales.undo(result);
   return result;
@@ -128,11 +130,15 @@ Solution solve(const SketchOptions& sketch, const MethodOptions& asked, std::uin
                                     : first_attempt(sketch, method, source, comm.size(), kept_rows != nullptr, backend,
                                                     comm, context.progress);
 
+  const std::string made_name = made != nullptr ? made->name : "";
+  const int made_copies = made != nullptr ? kMadeCopies : 0;
   if (context.keeper != nullptr && context.keeper->resumes()) {
     attempt = context.keeper->attempt();
     report.warnings = context.keeper->warnings();
+    if (made != nullptr) note_sketch_file(*made, report);
     made = nullptr;  // the checkpoint has it
   }
+  attempt.sketch_copies = copies_for_checkpoints(context) + made_copies;
   std::optional<KeptRows> kept;
   if (kept_rows != nullptr) kept = *kept_rows;
   while (true) {
@@ -159,7 +165,8 @@ Solution solve(const SketchOptions& sketch, const MethodOptions& asked, std::uin
     if (!refines) return solution;
 
     // Passes over A, until the backward error is certified by a preconditioner that can be believed.
-    const RefineResult result = refined(reduced, method, source, backend, context, report);
+    const RefineResult result =
+        refined(reduced, attempt.from_file ? made_name : "", method, source, backend, context, report);
     if (finer && agreed(comm, result.reason == RefineReason::kSketchMisfit)) {
       announce(*finer, "the first is too coarse for this matrix", context, report);
       attempt = *finer;

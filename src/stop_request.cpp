@@ -21,6 +21,10 @@ std::int64_t Borders::wait() {
 void Borders::start(std::int64_t wish) {
   mine_ = wish;
   count_ += 1;
+  if (comm_.size() == 1) {  // no MPI: it need not allow it, while the reader may be in MPI-IO
+    agreed_ = mine_;
+    return;
+  }
   check_mpi(MPI_Iallreduce(&mine_, &of_all_, 1, MPI_INT64_T, MPI_MAX, comm_.handle(), &request_), "MPI_Iallreduce");
 }
 

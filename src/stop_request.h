@@ -1,6 +1,6 @@
 // How ranks agree, in the middle of a pass, to stop or to save, although each is at another row and has another number of chunks:
 // by a small all-reduce that is started at one chunk border and waited for at the next.
-// Used by the passes of sketch_pass and refine_pass where there is a checkpoint.
+// Used by resumable_pass, and by refine_pass where there is a checkpoint. One rank alone calls no MPI for it.
 #pragma once
 
 #include <cstdint>

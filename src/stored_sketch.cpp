@@ -1,6 +1,7 @@
 #include "src/stored_sketch.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -143,6 +144,17 @@ void require_no_contradiction(const SketchOptions& options, const StoredSketch& 
             fmt::format("--oversample {} contradicts '{}': it gives d = {}, and the sketch has d = {}: leave the "
                         "option out, or make another sketch",
                         options.oversample, name, spec.d, sketch.spec.d));
+  }
+}
+
+void require_same_b(const std::vector<double>& read, const std::vector<double>& stored, const std::string& name) {
+  constexpr double kSame = 1e-6;  // sums of the same squares in another order agree to this; those of another b do not
+  for (std::size_t k = 0; k < read.size(); ++k) {
+    const double was = stored[k], is = read[k];
+    const bool same = is == was || std::abs(is - was) <= kSame * std::abs(was) || !std::isfinite(was);
+    require(same, ErrorKind::kInput,
+            fmt::format("'{}' is the sketch of another b: ||b||^2 of its column {} is {:.9g}, and that of FILE {:.9g}",
+                        name, k, was, is));
   }
 }
 

@@ -26,6 +26,7 @@ struct StoredSketch {
   std::vector<double> b_squares;   // (r): ||b||^2 of the columns as they were sketched
   std::vector<double> sketch;      // (d, n + r) row-major, without 1 / sqrt(zeta); values of the spec's precision
   std::vector<std::string> files;  // that it was made from, for people
+  std::string checksum;            // of the file that it was read from
 
   /// Of the rows that are in it.
   ProblemShape shape() const;
@@ -49,6 +50,11 @@ void add(const StoredSketch& part, const std::string& part_name, const std::stri
 
 /// Errors  kUsage where an option that was given contradicts the stored sketch, naming it and both values
 void require_no_contradiction(const SketchOptions& options, const StoredSketch& sketch, const std::string& name);
+
+/// read    (r): ||b||^2 of the rows that are there, summed in any order, of columns as they were sketched
+/// stored  of the sketch
+/// Errors  kInput where they are those of different b, naming the column and both
+void require_same_b(const std::vector<double>& read, const std::vector<double>& stored, const std::string& name);
 
 /// Errors  kUsage unless the sketch is of all m rows, with as many columns
 void require_sketch_of(const ProblemShape& shape, const StoredSketch& sketch, const std::string& name);

@@ -20,11 +20,14 @@
 #include "src/cleanup.h"
 #include "src/communicator.h"
 #include "src/error.h"
+#include "src/from_sketch.h"
 #include "src/progress.h"
+#include "src/sketching.h"
 #include "src/solver.h"
 #include "src/stop_request.h"
 #include "src/watchdog.h"
 #include "tests/support/exact_source.h"
+#include "tests/support/failing_backend.h"
 #include "tests/support/mpi_check.h"
 #include "tests/support/test_backend.h"
 
@@ -32,9 +35,22 @@ using namespace tallsketch;
 
 namespace {
 
+int iallreduces = 0;
+
+}  // namespace
+
+/// Counts calls in the place of MPI's own, which has the name PMPI_Iallreduce, too.
+extern "C" int MPI_Iallreduce(const void* from, void* to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
+                              MPI_Request* request) {
+  iallreduces += 1;
+  return PMPI_Iallreduce(from, to, count, type, op, comm, request);
+}
+
+namespace {
+
 constexpr std::int64_t kRows = 1501, kCols = 6, kRhs = 2, kChunkRows = 50;
 
-/// Integer rows; the n-th read of a rank raises a signal or fails.
+/// Integer rows; the n-th read of a rank raises a signal, fails, or does something else.
 class InterruptedSource final : public RowSource {
  public:
   const ProblemShape& shape() const override { return source_.shape(); }
@@ -45,12 +61,17 @@ class InterruptedSource final : public RowSource {
     rows_read_ += rows.size();
     if (reads_ == signal_at) std::raise(SIGTERM);
     if (reads_ == fail_at) throw Error(ErrorKind::kInput, "this read fails");
+    if (reads_ == disturb_at) disturb();
     source_.read(rows, a, b);
+    if (factor == 1) return;
+    for (std::int64_t i = 0; i < rows.size() * kCols; ++i) static_cast<double*>(a)[i] *= factor;
   }
   std::int64_t reads() const { return reads_; }
   std::int64_t rows_read() const { return rows_read_; }
 
-  std::int64_t signal_at = 0, fail_at = 0;
+  std::int64_t signal_at = 0, fail_at = 0, disturb_at = 0;
+  std::function<void()> disturb;
+  double factor = 1;  // of A
   std::string identity_ = "made of integers";
 
  private:
@@ -62,7 +83,11 @@ struct Outcome {
   int code = 0;
   std::string message;
   std::vector<double> x;
-  std::int64_t passes = 0, rows_read = 0;
+  std::int64_t passes = 0, rows_read = 0, bytes_read = 0;
+  std::optional<SketchSpec> spec;
+  std::vector<std::string> warnings;
+  std::string trouble;  // of writing
+  StoredSketch sketch;  // of run_sketch
 };
 
 class World {
@@ -86,22 +111,49 @@ class World {
   bool has_checkpoint() const { return comm.max(comm.is_root() && std::filesystem::exists(path_) ? 1 : 0) == 1; }
 
   /// every < 0: without a checkpoint
+  /// fails  whether normal_begin fails on this rank
   Outcome run(InterruptedSource& source, const SketchOptions& sketch, const MethodOptions& method, double every,
-              bool resume) {
+              bool resume, const MadeSketch* made = nullptr, bool fails = false) {
+    FailingBackend backend(*backend_, fails);
+    return saved(source, sketch, method, every, resume,
+                 [&](const SolveContext& context, Outcome& outcome, Report& report) {
+                   outcome.x = solve(sketch, method, kChunkRows, source, backend, context, report, nullptr, made).x;
+                 });
+  }
+
+  /// The sketch of all rows. finish  false: its file cannot be written
+  Outcome run_sketch(InterruptedSource& source, const SketchOptions& sketch, double every, bool resume,
+                     bool finish = true) {
+    return saved(
+        source, sketch, {}, every, resume,
+        [&](const SolveContext& context, Outcome& outcome, Report& report) {
+          outcome.sketch = sketch_rows_of(sketch, {}, kChunkRows, source, *backend_, context, report);
+        },
+        finish);
+  }
+
+  Backend& backend() { return *backend_; }
+
+  Communicator comm{MPI_COMM_WORLD};
+
+ private:
+  Outcome saved(InterruptedSource& source, const SketchOptions& sketch, const MethodOptions& method, double every,
+                bool resume, const std::function<void(const SolveContext&, Outcome&, Report&)>& work,
+                bool finish = true) {
     end_cleanly_on_signals(false);
     Watchdog watchdog(60, "test");
     Progress silent(nullptr);
     Outcome outcome;
     Report report;
+    std::optional<CheckpointKeeper> keeper;
     try {
-      std::optional<CheckpointKeeper> keeper;
       if (every >= 0) {
         keeper.emplace(CheckpointOptions{path_, every, resume}, comm, silent);
         keeper->start(run_fields(source, sketch, method), sketch);
       }
       const SolveContext context{comm, watchdog, silent, timer_, keeper ? &*keeper : nullptr};
-      outcome.x = solve(sketch, method, kChunkRows, source, *backend_, context, report).x;
-      if (keeper && comm.is_root()) keeper->finish();
+      work(context, outcome, report);
+      if (keeper && comm.is_root() && finish) keeper->finish();
     } catch (const Error& e) {
       outcome.code = e.exit_code();
       outcome.message = e.what();
@@ -109,12 +161,13 @@ class World {
     }
     outcome.passes = report.solver.passes;
     outcome.rows_read = source.rows_read();
+    outcome.bytes_read = report.bytes_read;
+    outcome.spec = report.sketch;
+    outcome.warnings = report.warnings;
+    if (keeper) outcome.trouble = keeper->take_trouble();
     return outcome;
   }
 
-  Communicator comm{MPI_COMM_WORLD};
-
- private:
   PhaseTimer timer_;
   std::unique_ptr<Backend> backend_;
   std::string path_;
@@ -203,6 +256,163 @@ TEST_CASE("Rows that are done are not read again where none are kept") {
   world.comm.sum(&rows, 1);
   MPI_REQUIRE(rows == kRows);
   MPI_REQUIRE(!world.comm.is_root() || stopped.rows_read < 9 * kChunkRows);  // at once: what was on its way
+  std::int64_t rest = done.rows_read;
+  world.comm.sum(&rest, 1);
+  MPI_REQUIRE(rest < kRows && done.bytes_read == rest * kCols * 8);
+}
+
+TEST_CASE("A run that began with a sketch file goes on with the S of that file, through refinement") {
+  World world(ResidencyChoice::kFile);
+  std::vector<SketchOptions> files(2);
+  files[0].zeta = 3;
+  files[0].seed = 7;
+  files[0].hash = SketchHash::kIndependent;
+  files[0].sketch_rows = 100;
+  files[1].family = SketchFamily::kBlockPerm;
+  files[1].block_rows = 32;
+  files[1].kappa = 3;
+  files[1].seed = 5;
+  files[1].sketch_rows = 96;
+  for (const SketchOptions& file : files) {
+    InterruptedSource source, whole;
+    MadeSketch made{world.run_sketch(source, file, -1, false).sketch, "s.h5"};
+    const Outcome wanted = world.run(whole, {}, {}, -1, false, &made);
+    MPI_REQUIRE(wanted.code == 0);
+    for (const std::int64_t at : {4, 50, 90}) {  // passes of the refinement: the sketch is read from its file
+      InterruptedSource first, second;
+      first.signal_at = world.comm.rank() == interrupted_rank(world.comm) ? 1 + (at - 1) / world.comm.size() : 0;
+      MPI_REQUIRE(world.run(first, {}, {}, 1e6, false, &made).code == 75);
+      const Outcome done = world.run(second, {}, {}, 1e6, true, &made);
+      MPI_REQUIRE(done.code == 0);
+      MPI_REQUIRE(done.x == wanted.x);
+      MPI_REQUIRE(!world.comm.is_root() || done.passes == wanted.passes);
+      MPI_REQUIRE(done.spec->zeta == wanted.spec->zeta && done.spec->seed == file.seed);
+      MPI_REQUIRE(done.spec->d == wanted.spec->d && done.spec->family == file.family && done.spec->hash == file.hash);
+    }
+  }
+}
+
+TEST_CASE("What is added to a sketch has its size") {
+  World world(ResidencyChoice::kFile);
+  InterruptedSource source;
+  SketchOptions options;
+  options.sketch_rows = 64;
+  const StoredSketch sketch = world.run_sketch(source, options, -1, false).sketch;
+  const auto kind_of = [&](std::int64_t change) {
+    try {
+      world.backend().add_partial(
+          std::vector<double>(static_cast<std::size_t>(sketch.spec.d * (kCols + kRhs) + change)));
+    } catch (const Error& e) {
+      return e.exit_code();
+    }
+    return 0;
+  };
+  MPI_REQUIRE(kind_of(0) == 0);
+  MPI_REQUIRE(kind_of(-1) == 1 && kind_of(1) == 1);
+}
+
+TEST_CASE("A complete sketch is saved before its file is written, and gone on with warns as before and reads nothing") {
+  World world(ResidencyChoice::kFile);
+  InterruptedSource whole, first, second;
+  whole.factor = first.factor = second.factor = 0x1p200;  // beyond FP32: columns are scaled, with a warning
+  const Outcome wanted = world.run_sketch(whole, {}, -1, false);
+  MPI_REQUIRE(wanted.code == 0 && wanted.warnings.size() == 1);
+  MPI_REQUIRE(world.run_sketch(first, {}, 1e6, false, false).code == 0);
+  MPI_REQUIRE(world.has_checkpoint());
+  const Outcome again = world.run_sketch(second, {}, 1e6, true);
+  MPI_REQUIRE(again.code == 0 && again.rows_read == 0 && again.bytes_read == 0);
+  MPI_REQUIRE(again.sketch.sketch == wanted.sketch.sketch);
+  MPI_REQUIRE(again.sketch.b_squares == wanted.sketch.b_squares && again.sketch.exponents == wanted.sketch.exponents);
+  MPI_REQUIRE(again.warnings == wanted.warnings);
+  MPI_REQUIRE(!world.has_checkpoint());
+}
+
+TEST_CASE("A checkpoint that was due and cannot be written is told once; one that a signal asks for ends the run") {
+  World world(ResidencyChoice::kFile);
+  const auto in_the_way = [&] { std::filesystem::create_directory(world.path()); };
+  for (const Kind& kind : kinds()) {
+    InterruptedSource whole, blocked, stopped;
+    const Outcome wanted = world.run(whole, kind.sketch, kind.method, -1, false);
+    for (InterruptedSource* source : {&blocked, &stopped}) {
+      source->disturb = in_the_way;
+      source->disturb_at = world.comm.is_root() ? 1 : 0;  // no checkpoint is there yet
+    }
+    const Outcome done = world.run(blocked, kind.sketch, kind.method, 0, false);
+    MPI_REQUIRE(done.code == 0);
+    MPI_REQUIRE(done.x == wanted.x);
+    MPI_REQUIRE(!world.comm.is_root() || done.trouble.find(world.path()) != std::string::npos);
+    if (world.comm.is_root()) std::filesystem::remove(world.path());
+    world.comm.barrier();
+    stopped.signal_at = world.comm.rank() == interrupted_rank(world.comm) ? 5 : 0;
+    const Outcome failed = world.run(stopped, kind.sketch, kind.method, 1e6, false);
+    MPI_REQUIRE(failed.code == 9);
+    MPI_REQUIRE(failed.message.find(world.path()) != std::string::npos);
+    if (world.comm.is_root()) std::filesystem::remove(world.path());
+    world.comm.barrier();
+  }
+}
+
+TEST_CASE("Of what lies beside a checkpoint only what AtomicFile left is removed") {
+  World world(ResidencyChoice::kFile);
+  const std::vector<std::pair<std::string, bool>> names = {
+      {".tmp.1.2", false}, {".tmp.123.0", false}, {".tmp.notes", true}, {".tmp.1", true},   {".tmp.1.2.3", true},
+      {".tmp.1.2x", true}, {".tmp..2", true},     {".tmp.1.", true},    {"2.tmp.1.2", true}};
+  if (world.comm.is_root()) {
+    for (const auto& [name, stays] : names) std::ofstream(world.path() + name) << "x";
+  }
+  world.comm.barrier();
+  InterruptedSource source;
+  MethodOptions one_pass;
+  one_pass.method = SolveMethod::kSketchSolve;
+  MPI_REQUIRE(world.run(source, {}, one_pass, 1e6, false).code == 0);
+  for (const auto& [name, stays] : names) {
+    MPI_REQUIRE(!world.comm.is_root() || std::filesystem::exists(world.path() + name) == stays);
+    if (world.comm.is_root()) std::filesystem::remove(world.path() + name);
+  }
+}
+
+TEST_CASE("A rank that fails in a pass of the refinement, or before it, takes the others with it") {
+  World world(ResidencyChoice::kFile);
+  MethodOptions method;
+  method.preconditioner = PreconditionerChoice::kSketch;
+  for (const double every : {-1.0, 0.0, 1e6}) {
+    InterruptedSource whole;
+    MPI_REQUIRE(world.run(whole, {}, method, -1, false).code == 0);
+    const bool mine = world.comm.rank() == interrupted_rank(world.comm);
+    const std::int64_t one_pass = whole.reads() / world.run(whole, {}, method, -1, false).passes;
+    for (const std::int64_t at : {one_pass + 1, one_pass + 3, 2 * one_pass}) {
+      InterruptedSource source;
+      source.fail_at = mine ? at : 0;
+      const Outcome failed = world.run(source, {}, method, every, false);
+      MPI_REQUIRE(failed.code == 3);
+      MPI_REQUIRE(failed.message.find("this read fails") != std::string::npos);
+      if (world.comm.is_root()) std::filesystem::remove(world.path());
+      world.comm.barrier();
+    }
+    InterruptedSource source;
+    const Outcome failed = world.run(source, {}, method, every, false, nullptr, mine);
+    MPI_REQUIRE(failed.code == 7);
+    MPI_REQUIRE(failed.message.find("no memory for a pass") != std::string::npos);
+    if (world.comm.is_root()) std::filesystem::remove(world.path());
+    world.comm.barrier();
+  }
+}
+
+TEST_CASE("One rank alone agrees with itself without MPI, which need not allow several threads then") {
+  const Communicator comm(MPI_COMM_SELF);
+  const int before = iallreduces;
+  for (const std::int64_t wish : {Wish::kGoOn, Wish::kSave, Wish::stop_by(15)}) {
+    std::int64_t met = 0;
+    Borders borders(comm, 4, [&] { return met == 1 ? wish : Wish::kGoOn; });
+    std::int64_t agreed = Wish::kGoOn;
+    for (; met < 4 && agreed == Wish::kGoOn; ++met) agreed = borders.next();
+    MPI_REQUIRE(met == (wish == Wish::kGoOn ? 4 : 3));  // seen at the border after
+    MPI_REQUIRE(borders.finish() == wish);
+  }
+  Borders left(comm, 4, [] { return Wish::kGoOn; });
+  MPI_REQUIRE(left.next() == Wish::kGoOn);
+  left.leave();
+  MPI_REQUIRE(iallreduces == before);
 }
 
 TEST_CASE("A rank that fails in the middle of a pass takes the others with it, and the last checkpoint stays") {

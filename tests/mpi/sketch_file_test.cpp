@@ -188,6 +188,36 @@ TEST_CASE("Refinement begins with a stored sketch and ends at the same x; anothe
   MPI_REQUIRE(refused);
 }
 
+TEST_CASE("A sketch of another b is found out by the first pass of the refinement, where no rows are kept") {
+  World world;
+  RunOptions streaming = run_options();
+  streaming.residency = ResidencyChoice::kFile;
+  const std::unique_ptr<Backend> backend = make_backend(streaming, world.comm, world.timer);
+  ExactSource source(kRows, kCols, kRhs, ElementType::kFloat64);
+  MadeSketch made{world.sketch(source, {}, {0, 0}, 0), "s.h5"};
+  const auto refined = [&](Report& report) {
+    solve({}, {}, 100, source, *backend, world.context, report, nullptr, &made);
+  };
+  Report right;
+  refined(right);
+  MPI_REQUIRE(!world.comm.is_root() || right.solver.converged);
+  for (const double factor : {1 - 1e-5, 1 + 1e-5, 0.0}) {
+    const double was = made.sketch.b_squares[1];
+    made.sketch.b_squares[1] *= factor;
+    Report wrong;
+    bool refused = false;
+    try {
+      refined(wrong);
+    } catch (const Error& e) {
+      refused = e.agreed() && e.kind() == ErrorKind::kInput &&
+                std::string(e.what()).find("'s.h5' is the sketch of another b") != std::string::npos;
+    }
+    MPI_REQUIRE(refused);
+    MPI_REQUIRE(!wrong.solver.converged);
+    made.sketch.b_squares[1] = was;
+  }
+}
+
 TEST_CASE("A stored sketch that does not resolve the condition is followed by a finer one, where A is there") {
   World world;
   SyntheticProblem problem;

@@ -337,6 +337,33 @@ TEST_CASE("Memory that reading takes is the backend's on the host, and host memo
              ContainsSubstring("chunks of the files 1 GiB"));
 }
 
+TEST_CASE("Copies of the sketch for its files are FP64, on the host backend its own memory, beside a GPU the host's") {
+  const ProblemShape shape{100'000, 50, 2, ElementType::kFloat32};
+  const SketchSpec spec = make_sketch_spec(shape, {});
+  for (const Compression compression : {Compression::kSketch, Compression::kGram}) {
+    const std::int64_t copy = (compression == Compression::kGram ? 52 : spec.d) * 52 * 8;
+    PlanLimits limits;
+    limits.chunk_row_bytes = 2 * shape.row_bytes();
+    limits.source_bytes = 1 << 20;
+    const Plan without = make_plan(shape, spec, 1, limits, compression);
+    limits.sketch_copies = 3;
+    const Plan device = make_plan(shape, spec, 1, limits, compression);
+    CHECK(device.total_bytes() == without.total_bytes());
+    CHECK(device.host_bytes == without.host_bytes + 3 * copy);
+    limits.kept_residency = Residency::kHost;
+    const Plan host = make_plan(shape, spec, 1, limits, compression);
+    CHECK(host.copies_bytes == 3 * copy);
+    CHECK(host.total_bytes() == without.total_bytes() + limits.source_bytes + 3 * copy);
+    limits.chunk_rows = host.chunk_rows;
+    limits.memory_bytes = host.total_bytes();
+    CHECK(make_plan(shape, spec, 1, limits, compression).total_bytes() == limits.memory_bytes);
+    limits.memory_bytes -= 1;
+    const auto [code, message] = error_of([&] { make_plan(shape, spec, 1, limits, compression); });
+    CHECK(code == 7);
+    CHECK_THAT(message, ContainsSubstring("copies of the sketch for its files"));
+  }
+}
+
 TEST_CASE("What was predicted is told: passes, and seconds where somebody knows them") {
   const ProblemShape shape{6000, 7, 1, ElementType::kFloat32};
   Plan plan = make_plan(shape, make_sketch_spec(shape, {}), 1, {});
