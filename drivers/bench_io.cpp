@@ -31,7 +31,7 @@ namespace {
 
 /// Seconds of each repeat, of the slowest rank; empty: not measured.
 struct Times {
-  std::vector<double> pread, read, decode, copy, stream;
+  std::vector<double> pread, read, decode, copy, sketch, stream;
 };
 
 /// Collective: all ranks start together, and the slowest counts. work  local, returns its seconds
@@ -65,6 +65,7 @@ void measure(const SketchJob& job, RowSource& source, Backend& backend, int thre
     return copied.value_or(0);
   });
   if (copied) times.copy.push_back(copy);
+  if (!copied) times.sketch.push_back(slowest(comm, [&] { return sketch_seconds(source, job, backend); }));
   Report report;
   comm.barrier();
   double stream = seconds_of([&] { sketch_in_range(job, {}, source, backend, context, report); });
@@ -119,11 +120,11 @@ int run_bench_io(const BenchIoOptions& options, const Communicator& comm) {
   comm.together([&] { buffers.emplace(source, job.plan.chunk_rows, backend->lanes()); });
   Times times;
   for (int repeat = 0; repeat <= options.repeats; ++repeat) {
-    watchdog.enter("bench io", 5 * pass_seconds(job));
+    watchdog.enter("bench io", 6 * pass_seconds(job));
     measure(job, source, *backend, threads, context, *buffers, times);
   }
   const double pread = median_of(times.pread), read = median_of(times.read), decode = median_of(times.decode);
-  const double copy = median_of(times.copy), stream = median_of(times.stream);
+  const double copy = median_of(times.copy), sketch = median_of(times.sketch), stream = median_of(times.stream);
   const std::int64_t bytes = shape.m * shape.n * stored_size(source.encoding().type);
   std::int64_t on_disk = 0;
   comm.together([&] { on_disk = file_bytes(source.info().files); });
@@ -148,8 +149,9 @@ int run_bench_io(const BenchIoOptions& options, const Communicator& comm) {
                                        {"repeats", options.repeats},
                                        {"pread_gb_per_s", rate(on_disk, pread)},
                                        {"read_gb_per_s", rate(bytes, read)},
-                                       {"decode_gb_per_s", rate(bytes, decode)},
+                                       {"host_decode_gb_per_s", rate(bytes, decode)},
                                        {"pinned_copy_gb_per_s", rate(bytes, copy)},
+                                       {"sketch_gb_per_s", rate(bytes, sketch)},
                                        {"stream_gb_per_s", rate(bytes, stream)},
                                        {"read_over_pread", quotient(same ? pread : 0, read)},
                                        {"stream_over_slower", quotient(stream, slower)}};
@@ -158,8 +160,8 @@ int run_bench_io(const BenchIoOptions& options, const Communicator& comm) {
   std::fputs((line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n").c_str(), stdout);
   std::fflush(stdout);
   std::string told;
-  for (const char* key : {"pread_gb_per_s", "read_gb_per_s", "decode_gb_per_s", "pinned_copy_gb_per_s",
-                          "stream_gb_per_s", "read_over_pread", "stream_over_slower"}) {
+  for (const char* key : {"pread_gb_per_s", "read_gb_per_s", "host_decode_gb_per_s", "pinned_copy_gb_per_s",
+                          "sketch_gb_per_s", "stream_gb_per_s", "read_over_pread", "stream_over_slower"}) {
     if (!line[key].is_null())
       told += fmt::format("{}{} {:.2f}", told.empty() ? "" : ", ", key, line[key].get<double>());
   }

@@ -134,7 +134,8 @@ class Backend {
   /// Adds all rows that are kept; only where keeps_rows().
   virtual void normal_add_kept() {}
   virtual NormalSums normal_end() = 0;
-  /// Copy of the reduced, unscaled sketch on the host: (d, n + r) row-major, exact. For tests and sketch files.
+  /// Copy of the reduced, unscaled sketch on the host: (d, n + r) row-major, exact. For sketch files, checkpoints,
+  /// studies and tests.
   virtual std::vector<double> sketch_copy() = 0;
   /// Times the sketch of a made-up problem beside a read-only pass over A. Needs no begin. For benchmarks.
   /// Errors: kUsage where this backend does not do the case.

@@ -44,8 +44,9 @@ PinnedBuffer::PinnedBuffer(std::int64_t bytes) {
     check(cudaMallocHost(&data_, static_cast<std::size_t>(bytes)));
   } else {
     HostBuffer pages(bytes);
-    // Pages are made here by several threads: the driver makes them one after the other.
-    constexpr std::int64_t kPage = std::int64_t{2} << 20;
+    // Pages are made here by several threads: the driver makes them one after the other. Every 4 KiB, because huge pages are
+    // not given everywhere, nor for all of the buffer.
+    constexpr std::int64_t kPage = 4096;
     std::byte* const first = pages.data();
 #pragma omp parallel for schedule(static)
     for (std::int64_t at = 0; at < bytes; at += kPage) first[at] = std::byte{0};

@@ -1,5 +1,5 @@
 // DirectReader: bytes of a file by positioned reads of several threads, without a library between.
-// Used by npy_file, and by hdf5_dataset for contiguous datasets.
+// Made by stored_matrix for what is read directly, and by npy_file for headers.
 #pragma once
 
 #include <cstddef>

@@ -36,12 +36,7 @@ DatasetName find_b(const std::string& text) {
 class FileSource final : public RowSource {
  public:
   FileSource(const InputOptions& options, const Communicator& comm)
-      : options_(options),
-        comm_(comm),
-        threads_(host_threads(comm)),
-        team_(std::make_shared<ReadTeam>(threads_)),
-        a_(threads_),
-        b_(threads_) {
+      : options_(options), comm_(comm), team_(std::make_shared<ReadTeam>(host_threads(comm))) {
     open_a();
     open_b();
     comm.together([&] {
@@ -70,7 +65,7 @@ class FileSource final : public RowSource {
     b_.read_doubles(rows, b);
   }
 
-  std::int64_t buffer_bytes() const override { return a_.buffer_bytes() + b_.buffer_bytes(); }
+  std::int64_t buffer_bytes() const override { return a_.buffer_bytes(shape_.a_type) + b_.buffer_bytes_of_doubles(); }
 
   std::string identity() const override {
     return fmt::format("A: {}; b: {}; as {}", a_.identity(), b_.identity(), to_word(shape_.a_type));
@@ -108,7 +103,7 @@ class FileSource final : public RowSource {
     });
   }
 
-  /// auto: what is faster, wherever the bytes of a dataset lie in one run (docs/decisions/0022).
+  /// auto: what is faster, wherever the bytes of a dataset lie in one run (docs/decisions/0024).
   bool wants_direct(const StoredFacts& facts) const {
     if (options_.io == IoChoice::kAuto) return facts.offset >= 0;
     if (options_.io == IoChoice::kMpio || facts.rows * facts.cols == 0) return false;
@@ -263,7 +258,6 @@ class FileSource final : public RowSource {
 
   InputOptions options_;
   const Communicator& comm_;
-  int threads_;
   std::shared_ptr<ReadTeam> team_;  // reads all files
   ProblemShape shape_;
   SourceInfo info_;

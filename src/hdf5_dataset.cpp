@@ -106,13 +106,12 @@ std::array<hsize_t, 2> chunk_of(hid_t creation, int rank) {
   return chunk;
 }
 
-/// Opens it with a chunk cache that holds two rows (columns) of chunks, so that a chunk shared by two reads is
+/// How it is opened: with a chunk cache that holds two rows (columns) of chunks, so that a chunk shared by two reads is
 /// decompressed once.
-Hdf5Handle open_cached(const Hdf5File& file, const std::string& name, bool by_columns) {
-  check_is_there(file, name);
+Hdf5Handle access_of(const Hdf5File& file, const std::string& name, bool by_columns) {
   const Hdf5Handle probe(H5Dopen2(file.handle(), name.c_str(), H5P_DEFAULT), H5Dclose);
   const Hdf5Handle creation(H5Dget_create_plist(probe.get()), H5Pclose);
-  const Hdf5Handle access(H5Pcreate(H5P_DATASET_ACCESS), H5Pclose);
+  Hdf5Handle access(H5Pcreate(H5P_DATASET_ACCESS), H5Pclose);
   const Hdf5Handle space(H5Dget_space(probe.get()), H5Sclose);
   const Hdf5Handle type(H5Dget_type(probe.get()), H5Tclose);
   const int rank = H5Sget_simple_extent_ndims(space.get());
@@ -127,10 +126,18 @@ Hdf5Handle open_cached(const Hdf5File& file, const std::string& name, bool by_co
     const hsize_t chunks = (dims[across] + chunk[across] - 1) / chunk[across];
     const std::size_t row_of_chunks = static_cast<std::size_t>(chunk[0] * chunk[1] * chunks) * H5Tget_size(type.get());
     constexpr std::size_t kCacheLimit = std::size_t{256} << 20;
-    H5Pset_chunk_cache(access.get(), 12421, std::min(kCacheLimit, 2 * row_of_chunks), 1.0);
+    // Chunks that were read in full go first. With 1.0 others would never go (H5D__chunk_cache_prune), whatever the limit:
+    // the last of a row of chunks, where part of it is beyond the matrix, is never read in full.
+    constexpr double kPreemption = 0.75;
+    H5Pset_chunk_cache(access.get(), 12421, std::min(kCacheLimit, 2 * row_of_chunks), kPreemption);
   }
-  Hdf5Handle dataset(H5Dopen2(file.handle(), name.c_str(), access.get()), H5Dclose);
-  check_h5(dataset.get(), ErrorKind::kInput, fmt::format("cannot open dataset {} of '{}'", name, file.path()));
+  return access;
+}
+
+/// Local, also in a file that was opened by MPI-IO: only what changes metadata is collective.
+Hdf5Handle open_dataset(hid_t file, const std::string& name, const std::string& path, const Hdf5Handle& access) {
+  Hdf5Handle dataset(H5Dopen2(file, name.c_str(), access.get()), H5Dclose);
+  check_h5(dataset.get(), ErrorKind::kInput, fmt::format("cannot open dataset {} of '{}'", name, path));
   return dataset;
 }
 
@@ -202,7 +209,10 @@ void read_layout(hid_t dataset, StoredFacts& facts) {
       std::size_t slots = 0, bytes = 0;
       double preemption = 0;
       check_h5(H5Pget_chunk_cache(access.get(), &slots, &bytes, &preemption), ErrorKind::kInput, "H5Pget_chunk_cache");
+      // A chunk that is decompressed lies in memory as it is stored and as it becomes, whatever the cache takes.
+      const auto of_chunk = static_cast<std::int64_t>(chunk[0] * chunk[1]) * stored_size(facts.type);
       facts.cache_bytes = static_cast<std::int64_t>(bytes);
+      if (filters > 0) facts.cache_bytes = std::max(facts.cache_bytes, of_chunk) + of_chunk;
       break;
     }
     default:
@@ -244,18 +254,40 @@ std::int64_t Hdf5Dataset::block_bytes = std::int64_t{256} << 20;
 Hdf5Dataset::Hdf5Dataset(const Hdf5File& file, const std::string& name, bool by_columns)
     : Hdf5Dataset(file, name, open_cached(file, name, by_columns)) {}
 
-Hdf5Dataset::Hdf5Dataset(const Hdf5File& file, const std::string& name, Hdf5Handle dataset)
-    : StoredMatrix(facts_of(file, name, dataset)),
-      dataset_(std::move(dataset)),
+Hdf5Dataset::Hdf5Dataset(const Hdf5File& file, const std::string& name, Opened opened)
+    : StoredMatrix(facts_of(file, name, opened.dataset)),
+      file_(file.handle()),
+      access_(std::move(opened.access)),
+      dataset_(std::move(opened.dataset)),
       file_type_(H5Dget_type(dataset_.get()), H5Tclose),
-      parallel_(file.parallel()) {}
+      parallel_(file.parallel()) {
+  release();
+}
+
+Hdf5Dataset::Opened Hdf5Dataset::open_cached(const Hdf5File& file, const std::string& name, bool by_columns) {
+  check_is_there(file, name);
+  Opened opened;
+  opened.access = access_of(file, name, by_columns);
+  opened.dataset = open_dataset(file.handle(), name, file.path(), opened.access);
+  return opened;
+}
+
+void Hdf5Dataset::release() {
+  if (facts().cache_bytes > 0) dataset_ = {};
+}
+
+hid_t Hdf5Dataset::opened() {
+  if (dataset_.get() < 0) dataset_ = open_dataset(file_, facts().name, facts().path, access_);
+  return dataset_.get();
+}
 
 std::string Hdf5Dataset::library_mode() const {
   return parallel_ ? "mpio independent" : "serial HDF5, each rank by itself";
 }
 
 void Hdf5Dataset::read_selection(RowRange rows, RowRange cols, std::byte* out, std::int64_t pitch) {
-  const Hdf5Handle file_space(H5Dget_space(dataset_.get()), H5Sclose);
+  const hid_t dataset = opened();
+  const Hdf5Handle file_space(H5Dget_space(dataset), H5Sclose);
   const std::array<hsize_t, 2> start = {static_cast<hsize_t>(rows.begin), static_cast<hsize_t>(cols.begin)};
   const std::array<hsize_t, 2> extent = {static_cast<hsize_t>(rows.size()), static_cast<hsize_t>(cols.size())};
   check_h5(H5Sselect_hyperslab(file_space.get(), H5S_SELECT_SET, start.data(), nullptr, extent.data(), nullptr),
@@ -266,7 +298,7 @@ void Hdf5Dataset::read_selection(RowRange rows, RowRange cols, std::byte* out, s
   check_h5(H5Sselect_hyperslab(memory_space.get(), H5S_SELECT_SET, origin.data(), nullptr, extent.data(), nullptr),
            ErrorKind::kInternal, "H5Sselect_hyperslab");
   // The file's own type: HDF5 converts nothing (its float16 conversions are slow and, narrowing, wrong).
-  check_h5(H5Dread(dataset_.get(), file_type_.get(), memory_space.get(), file_space.get(), H5P_DEFAULT, out),
+  check_h5(H5Dread(dataset, file_type_.get(), memory_space.get(), file_space.get(), H5P_DEFAULT, out),
            ErrorKind::kInput,
            fmt::format("cannot read rows {} to {}, columns {} to {}, of {}", rows.begin, rows.end, cols.begin, cols.end,
                        place_text(facts())));

@@ -4,6 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include <strings.h>
+
 #include <fmt/format.h>
 
 #include "src/error.h"
@@ -57,11 +59,20 @@ std::optional<StoredType> integer_type(hid_t type) {
 }
 
 /// The enumeration by which h5py stores booleans: one byte, 0 and 1.
+/// Whether a member of an enumeration is called the opposite of what its value means.
+bool is_misnamed(hid_t type, unsigned member, unsigned char value) {
+  char* const name = H5Tget_member_name(type, member);
+  if (name == nullptr) return true;
+  const bool misnamed = ::strcasecmp(name, value == 0 ? "true" : "false") == 0;
+  H5free_memory(name);
+  return misnamed;
+}
+
 bool is_boolean(hid_t type) {
   if (H5Tget_size(type) != 1 || H5Tget_nmembers(type) != 2) return false;
   unsigned char first = 2, second = 2;
   if (H5Tget_member_value(type, 0, &first) < 0 || H5Tget_member_value(type, 1, &second) < 0) return false;
-  return first + second == 1;
+  return first + second == 1 && !is_misnamed(type, 0, first) && !is_misnamed(type, 1, second);
 }
 
 std::optional<StoredType> stored_type(hid_t type) {
@@ -110,15 +121,23 @@ Hdf5Type hdf5_type_of(const Hdf5Handle& dataset, const std::string& where) {
                   "(convert it, for example with h5py's .astype('float32'))",
                   where, words));
   Hdf5Type result{*found, big_endian, ""};
-  if (*found == StoredType::kUint16) {
-    if (text_attribute(dataset, "dtype") == "bfloat16") {
-      result.type = StoredType::kBfloat16;
-    } else {
-      result.warning = fmt::format(
-          "{} is uint16 and read as integers; if its words are bfloat16, give it the text "
-          "attribute dtype = \"bfloat16\"",
-          where);
-    }
+  const bool words_of_16_bits = *found == StoredType::kUint16 || *found == StoredType::kInt16;
+  const std::string said = text_attribute(dataset, "dtype");
+  if (said == "bfloat16" && *found != StoredType::kBfloat16) {
+    require(words_of_16_bits, ErrorKind::kInput,
+            fmt::format("{} is {}, but its attribute dtype says bfloat16, which has 16 bits; remove one of them", where,
+                        words));
+    result.type = StoredType::kBfloat16;
+  } else if (words_of_16_bits && H5Aexists(dataset.get(), "dtype") > 0) {
+    // Whoever gives 16-bit integers a dtype means something else than integers, unless it says so.
+    require(said == words, ErrorKind::kInput,
+            fmt::format("{} is {} with an attribute dtype that is {}; the text \"bfloat16\" is understood, and no "
+                        "attribute means integers",
+                        where, words, said.empty() ? std::string("no text") : fmt::format("\"{}\"", said)));
+  } else if (*found == StoredType::kUint16) {
+    result.warning = fmt::format(
+        "{} is uint16 and read as integers; if its words are bfloat16, give it the text attribute dtype = \"bfloat16\"",
+        where);
   }
   return result;
 }

@@ -1,5 +1,5 @@
 // InputFile: what can be said of a file without knowing its format: that it can be read, its size and time, its first bytes.
-// Used by hdf5_file, npy_file and direct_reader.
+// Used by hdf5_file, npy_file and file_source.
 #pragma once
 
 #include <cstdint>

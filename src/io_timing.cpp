@@ -4,17 +4,19 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <exception>
 #include <filesystem>
-#include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "kernels/decode_host.h"
 #include "src/error.h"
 #include "src/host_timing.h"
+#include "src/read_team.h"
 #include "src/row_pass.h"
 
 namespace tallsketch {
@@ -54,6 +56,7 @@ void read_plainly(const std::vector<OpenFile>& files, std::int64_t begin, std::i
       if (used == room) used = 0;
       const std::int64_t wanted = std::min({kCall, room - used, std::min(end, file.end) - at});
       const ssize_t got = ::pread(file.descriptor, buffer + used, static_cast<std::size_t>(wanted), at - file.begin);
+      if (got < 0 && errno == EINTR) continue;
       require(got > 0, ErrorKind::kInput,
               fmt::format("cannot read '{}' at byte {}: {}", file.path, at - file.begin,
                           got == 0 ? "it was shortened meanwhile" : std::strerror(errno)));
@@ -88,10 +91,11 @@ double pread_seconds(const std::vector<std::string>& files, int rank, int ranks,
   const std::int64_t total = open.back().end, parts = std::int64_t{ranks} * threads;
   const std::int64_t room = std::max<std::int64_t>(1, buffers.a.bytes() / threads);
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(threads));
+  ReadTeam team(threads);
+  std::atomic<int> next{0};
   const double seconds = seconds_of([&] {
-    std::vector<std::thread> readers;
-    for (int thread = 0; thread < threads; ++thread) {
-      readers.emplace_back([&, thread] {
+    team.run(threads, [&](int) {
+      for (int thread = next++; thread < threads; thread = next++) {
         const std::int64_t part = std::int64_t{rank} * threads + thread;
         try {
           read_plainly(open, total / parts * part, part + 1 == parts ? total : total / parts * (part + 1),
@@ -99,9 +103,8 @@ double pread_seconds(const std::vector<std::string>& files, int rank, int ranks,
         } catch (...) {
           failures[static_cast<std::size_t>(thread)] = std::current_exception();
         }
-      });
-    }
-    for (std::thread& reader : readers) reader.join();
+      }
+    });
   });
   for (const std::exception_ptr& failure : failures) {
     if (failure) std::rethrow_exception(failure);
@@ -132,6 +135,21 @@ double decode_seconds(const RowSource& source, RowRange rows, int threads, const
       lane = (lane + 1) % buffers.lanes;
     });
   });
+}
+
+double sketch_seconds(RowSource& source, const SketchJob& job, Backend& backend) {
+  backend.begin(job);
+  double seconds = 0;
+  int filled = 0;
+  for_each_chunk(job.rows, job.plan.chunk_rows, [&](RowRange rows) {
+    const ChunkBuffer& chunk = backend.next_buffer(rows);
+    if (filled < backend.lanes()) {  // after that the buffers come again
+      source.read_encoded(rows, chunk.a, chunk.b);
+      ++filled;
+    }
+    seconds += seconds_of([&] { backend.upload(chunk); });
+  });
+  return seconds + seconds_of([&] { backend.sketch(); });
 }
 
 }  // namespace tallsketch

@@ -50,16 +50,24 @@ NonFinite over_ranks(NonFinite mine, const Communicator& comm) {
   return {mine.count, row, col};
 }
 
-void throw_if_any(const NonFinite& found, const char* matrix, const std::string& dataset, const SourceInfo& info,
-                  const char* what) {
+void throw_if_any(const NonFinite& found, bool of_b, const RowSource& source, const char* what) {
   if (found.count == 0) return;
+  const SourceInfo& info = source.info();
+  const char* const matrix = of_b ? "b" : "A";
+  const std::string& dataset = of_b ? info.b_name : info.a_name;
   const std::string note =
-      dataset == info.a_name && !info.narrowing.empty()
+      !of_b && !info.narrowing.empty()
           ? fmt::format(" ({}: larger than 3.4e38 is infinite there; --data-precision stored keeps it)", info.narrowing)
           : "";
-  throw Error(ErrorKind::kNonFinite,
-              fmt::format("{} has {} {}; the first is at row {}, column {} (0-based) of dataset {} in {}{}", matrix,
-                          found.count, what, found.row, found.col, dataset, fmt::join(info.files, ", "), note));
+  const std::optional<StoredPlace> stored = source.place_of(found.row, of_b);
+  std::string place = fmt::format(" of dataset {} in {}", dataset, fmt::join(info.files, ", "));
+  if (stored) {
+    place =
+        fmt::format(" of {} in {}", stored->dataset.empty() ? "the array" : "dataset " + stored->dataset, stored->file);
+    if (stored->row != found.row) place = fmt::format(", which is row {}", stored->row) + place;
+  }
+  throw Error(ErrorKind::kNonFinite, fmt::format("{} has {} {}; the first is at row {}, column {} (0-based){}{}",
+                                                 matrix, found.count, what, found.row, found.col, place, note));
 }
 
 /// Calls f with the data in their stored type and the conversion to double.
@@ -96,10 +104,12 @@ struct Search {
 constexpr double kMost = std::numeric_limits<double>::max();
 constexpr Search kNonFiniteValues = {{0, kMost}, "non-finite values (NaN or Inf)", {}, {}};
 
-/// Reads my rows chunk by chunk; visit(rows, a, b) for each.
+/// Reads my rows chunk by chunk, in small ones, which no plan has to count; visit(rows, a, b) for each.
 template <class F>
 void read_again(RowSource& source, RowRange my_rows, std::int64_t chunk_rows, F&& visit) {
+  constexpr std::int64_t kMostBytes = std::int64_t{2} << 20;
   const ProblemShape& shape = source.shape();
+  chunk_rows = std::min(chunk_rows, std::max<std::int64_t>(1, kMostBytes / shape.row_bytes()));
   HostBuffer a(chunk_rows * shape.a_row_bytes());
   std::vector<double> b(static_cast<std::size_t>(chunk_rows * shape.r));
   for_each_chunk(my_rows, chunk_rows, [&](RowRange rows) {
@@ -116,15 +126,15 @@ void look(Search& search, const ProblemShape& shape, RowRange rows, const void* 
 }
 
 /// Collective: throws what the first search that found something found on any rank.
-void throw_findings(std::vector<Search>& searches, const SourceInfo& info, const Communicator& comm) {
+void throw_findings(std::vector<Search>& searches, const RowSource& source, const Communicator& comm) {
   for (Search& search : searches) {
     search.in_a = over_ranks(search.in_a, comm);
     search.in_b = over_ranks(search.in_b, comm);
   }
   comm.together([&] {
     for (const Search& search : searches) {
-      throw_if_any(search.in_a, "A", info.a_name, info, search.what);
-      throw_if_any(search.in_b, "b", info.b_name, info, search.what);
+      throw_if_any(search.in_a, false, source, search.what);
+      throw_if_any(search.in_b, true, source, search.what);
     }
   });
 }
@@ -159,7 +169,7 @@ void throw_if_out_of_range(RowSource& source, RowRange my_rows, std::int64_t chu
       for (Search& search : searches) look(search, source.shape(), rows, a, b);
     });
   });
-  throw_findings(searches, source.info(), comm);
+  throw_findings(searches, source, comm);
 }
 
 std::vector<double> finite_column_maxima(RowSource& source, RowRange my_rows, std::int64_t chunk_rows,
@@ -174,7 +184,7 @@ std::vector<double> finite_column_maxima(RowSource& source, RowRange my_rows, st
       raise_column_maxima(b, ElementType::kFloat64, rows.size(), shape.r, column_max.data() + shape.n);
     });
   });
-  throw_findings(searches, source.info(), comm);
+  throw_findings(searches, source, comm);
   comm.max(column_max.data(), shape.n + shape.r);
   return column_max;
 }

@@ -18,6 +18,10 @@ class OffsetSource final : public RowSource {
   Encoding encoding() const override { return source_.encoding(); }
   void read_encoded(RowRange rows, void* a, double* b) override { source_.read_encoded(local(rows), a, b); }
   std::string identity() const override { return source_.identity(); }
+  std::int64_t buffer_bytes() const override { return source_.buffer_bytes(); }
+  std::optional<StoredPlace> place_of(std::int64_t row, bool of_b) const override {
+    return source_.place_of(row - first_row_, of_b);
+  }
   void check_unchanged() const override { source_.check_unchanged(); }
 
  private:

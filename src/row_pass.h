@@ -1,5 +1,5 @@
-// RowPass: walks a rank's rows chunk by chunk. Local: the caller agrees on errors afterwards.
-// Called by sketch_pass, refine_pass, non_finite and generate.
+// A rank's rows chunk by chunk: for_each_chunk walks, read_chunks reads ahead. Local: the caller agrees on errors afterwards.
+// Called by sketch_pass, resumable_pass and refine_pass; for_each_chunk by whoever takes rows in chunks.
 #pragma once
 
 #include <algorithm>

@@ -6,22 +6,13 @@
 
 #include "kernels/decode_host.h"
 #include "kernels/half.h"
+#include "kernels/rounding.h"
 
 namespace tallsketch {
 
 namespace {
 
 bool is_by_columns(const StoredFacts& facts, bool transposed) { return facts.rank == 2 && facts.fortran != transposed; }
-
-/// Reads rows of one shard as they are stored.
-/// out     (rows, cols) or by columns, then `pitch` bytes from column to column
-void read_part(const RowShards::Shard& shard, RowRange rows, std::byte* out, std::int64_t pitch) {
-  if (shard.by_columns) {
-    shard.data->read_columns(rows, out, pitch);
-  } else {
-    shard.data->read_rows(rows, out);
-  }
-}
 
 /// Widens what kernels compute with to FP64.
 void widen(const std::byte* from, ElementType type, std::int64_t count, double* out) {
@@ -38,8 +29,13 @@ void widen(const std::byte* from, ElementType type, std::int64_t count, double* 
 
 }  // namespace
 
-// 32 MiB: long reads, and little beside the chunks of a pass.
-std::int64_t RowShards::staging_bytes = std::int64_t{32} << 20;
+// 8 MiB: 16 blocks for a team that reads (DirectReader::block_bytes), and little beside the chunks of a pass.
+// b, of which there is little, is read in 256 KiB.
+std::int64_t RowShards::staging_bytes = std::int64_t{8} << 20;
+
+// What is decoded here is decoded by the thread that reads: it is little (b), or rare (shards that differ), and several
+// threads would be a second set of them beside those that compute.
+constexpr int kThreads = 1;
 
 void RowShards::add(std::unique_ptr<StoredMatrix> data, bool transposed) {
   const std::int64_t first = shards_.empty() ? 0 : rows();
@@ -83,6 +79,19 @@ void RowShards::for_each_part(RowRange rows, F&& f) {
   }
 }
 
+/// Reads rows of one shard as they are stored. Of the shard read before, nothing stays in memory: a library's caches of all
+/// shards would add up.
+/// out     (rows, cols) or by columns, then `pitch` bytes from column to column
+void RowShards::read_part(const Shard& shard, RowRange rows, std::byte* out, std::int64_t pitch) {
+  if (last_read_ != nullptr && last_read_ != shard.data.get()) last_read_->release();
+  last_read_ = shard.data.get();
+  if (shard.by_columns) {
+    shard.data->read_columns(rows, out, pitch);
+  } else {
+    shard.data->read_rows(rows, out);
+  }
+}
+
 void RowShards::read_stored(RowRange rows, std::byte* out) {
   for_each_part(rows, [&](const Shard& shard, RowRange local, std::int64_t offset) {
     const std::int64_t width = shard.data->element_bytes();
@@ -91,17 +100,31 @@ void RowShards::read_stored(RowRange rows, std::byte* out) {
   });
 }
 
-/// Calls f(stored elements, offset from rows.begin) for parts of the rows that fit the buffer.
+RowShards::Staging RowShards::staging_of(const Shard& shard, bool to_doubles) const {
+  const StoredType type = shard.data->facts().type;
+  const std::int64_t stored = cols() * stored_size(type);
+  const std::int64_t decoded = to_doubles ? cols() * element_size(element_type_of(type)) : 0;
+  const std::int64_t room = to_doubles ? staging_bytes / 32 : staging_bytes;
+  const std::int64_t rows = std::clamp<std::int64_t>(room / std::max<std::int64_t>(1, stored + decoded), 1,
+                                                     std::max<std::int64_t>(1, shard.rows()));
+  // Decoded elements begin where any of them may.
+  return {rows, round_up(rows * stored, std::int64_t{8}), rows * decoded};
+}
+
+/// Calls f(stored elements, room for decoded ones, offset from rows.begin) for parts of the rows that fit the buffer.
 template <class F>
-void RowShards::for_each_staged(RowRange rows, F&& f) {
+void RowShards::for_each_staged(RowRange rows, bool to_doubles, F&& f) {
   for_each_part(rows, [&](const Shard& shard, RowRange local, std::int64_t offset) {
-    const std::int64_t width = shard.data->element_bytes(), row_bytes = std::max<std::int64_t>(1, cols() * width);
-    const std::int64_t most = std::max<std::int64_t>(1, staging_bytes / row_bytes);
-    for (std::int64_t begin = local.begin; begin < local.end; begin += most) {
-      const RowRange piece{begin, std::min(local.end, begin + most)};
-      staging_.resize(static_cast<std::size_t>(piece.size() * row_bytes));
-      read_part(shard, piece, staging_.data(), piece.size() * width);
-      f(EncodedView{staging_.data(), piece.size(), cols(), encoding_of(shard)}, offset + begin - local.begin);
+    const Staging staging = staging_of(shard, to_doubles);
+    if (staging_.bytes() < staging.stored_bytes + staging.decoded_bytes) {
+      staging_ = {};  // before the larger one is asked for
+      staging_ = HostBuffer(staging.stored_bytes + staging.decoded_bytes);
+    }
+    for (std::int64_t begin = local.begin; begin < local.end; begin += staging.rows) {
+      const RowRange piece{begin, std::min(local.end, begin + staging.rows)};
+      read_part(shard, piece, staging_.data(), piece.size() * shard.data->element_bytes());
+      f(EncodedView{staging_.data(), piece.size(), cols(), encoding_of(shard)}, staging_.data() + staging.stored_bytes,
+        offset + begin - local.begin);
     }
   });
 }
@@ -111,8 +134,8 @@ void RowShards::read_decoded(RowRange rows, ElementType out_type, std::byte* out
     read_stored(rows, out);
     return;
   }
-  for_each_staged(rows, [&](const EncodedView& part, std::int64_t offset) {
-    host::decode(part, out + offset * cols() * element_size(out_type), out_type, threads_);
+  for_each_staged(rows, false, [&](const EncodedView& part, std::byte*, std::int64_t offset) {
+    host::decode(part, out + offset * cols() * element_size(out_type), out_type, kThreads);
   });
 }
 
@@ -121,19 +144,29 @@ void RowShards::read_doubles(RowRange rows, double* out) {
     read_stored(rows, reinterpret_cast<std::byte*>(out));
     return;
   }
-  for_each_staged(rows, [&](const EncodedView& part, std::int64_t offset) {
+  for_each_staged(rows, true, [&](const EncodedView& part, std::byte* decoded, std::int64_t offset) {
     const ElementType type = element_type_of(part.encoding.type);
-    const std::int64_t count = part.rows * part.cols;
-    natural_.resize(static_cast<std::size_t>(count * element_size(type)));
-    host::decode(part, natural_.data(), type, threads_);
-    widen(natural_.data(), type, count, out + offset * cols());
+    host::decode(part, decoded, type, kThreads);
+    widen(decoded, type, part.rows * part.cols, out + offset * cols());
   });
 }
 
-std::int64_t RowShards::buffer_bytes() const {
-  std::int64_t bytes = encoding() ? 0 : staging_bytes;
-  for (const Shard& shard : shards_) bytes += shard.data->facts().cache_bytes;
-  return bytes;
+std::int64_t RowShards::buffer_bytes(bool stages, bool to_doubles) const {
+  std::int64_t cache = 0, most_staged = 0;
+  for (const Shard& shard : shards_) {
+    const Staging staging = staging_of(shard, to_doubles);
+    cache = std::max(cache, shard.data->facts().cache_bytes);
+    most_staged = std::max(most_staged, staging.stored_bytes + staging.decoded_bytes);
+  }
+  return cache + (stages ? most_staged : 0);
+}
+
+std::int64_t RowShards::buffer_bytes(ElementType out_type) const {
+  return buffer_bytes(encoding() != plain_encoding(out_type), false);
+}
+
+std::int64_t RowShards::buffer_bytes_of_doubles() const {
+  return buffer_bytes(encoding() != plain_encoding(ElementType::kFloat64), true);
 }
 
 std::string RowShards::identity() const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/encoding.h"
+#include "src/host_buffer.h"
 #include "src/row_range.h"
 #include "src/stored_matrix.h"
 
@@ -22,9 +23,6 @@ class RowShards {
     std::int64_t rows() const { return by_columns ? data->facts().cols : data->facts().rows; }
     std::int64_t cols() const { return by_columns ? data->facts().rows : data->facts().cols; }
   };
-
-  /// threads  that decode
-  explicit RowShards(int threads) : threads_(threads) {}
 
   /// transposed  stored (columns, rows) where the file does not say otherwise; nothing to a vector
   void add(std::unique_ptr<StoredMatrix> data, bool transposed);
@@ -48,25 +46,35 @@ class RowShards {
   /// The same in FP64, exact for every stored type, but for 64-bit integers beyond 2^53.
   void read_doubles(RowRange rows, double* out);
 
-  /// Of the libraries' caches of all shards, and of the staging buffer where A's shards differ.
-  std::int64_t buffer_bytes() const;
+  /// Memory that read_decoded takes beside `out`, at most: a library's cache of one shard, and the buffer for what must be
+  /// decoded.
+  std::int64_t buffer_bytes(ElementType out_type) const;
+  /// The same of read_doubles.
+  std::int64_t buffer_bytes_of_doubles() const;
 
   /// Type, shape, orientation and place of every shard and identity of its file, in one line.
   std::string identity() const;
 
-  /// Bytes of the buffer for what must be decoded; a row at least. Tests lower it.
+  /// Bytes of the buffer for what must be decoded, 1/32 of it for what becomes FP64; a row at least. Tests lower it.
   static std::int64_t staging_bytes;
 
  private:
   template <class F>
   void for_each_part(RowRange rows, F&& f);
   template <class F>
-  void for_each_staged(RowRange rows, F&& f);
+  void for_each_staged(RowRange rows, bool to_doubles, F&& f);
+  /// Rows of a shard that are in the buffer at a time, and their bytes as stored and, on the way to FP64, as decoded.
+  struct Staging {
+    std::int64_t rows, stored_bytes, decoded_bytes;
+  };
+  Staging staging_of(const Shard& shard, bool to_doubles) const;
+  std::int64_t buffer_bytes(bool stages, bool to_doubles) const;
+  void read_part(const Shard& shard, RowRange rows, std::byte* out, std::int64_t pitch);
   static Encoding encoding_of(const Shard& shard);
 
-  int threads_;
   std::vector<Shard> shards_;
-  std::vector<std::byte> staging_, natural_;
+  StoredMatrix* last_read_ = nullptr;  // the one of the shards that may hold a cache
+  HostBuffer staging_;
 };
 
 }  // namespace tallsketch

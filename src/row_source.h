@@ -1,8 +1,9 @@
 // RowSource: where rows of [A | b] come from. A new kind of input is a new RowSource.
-// Made by the drivers, read by row_pass and non_finite. One thread a rank calls it at a time.
+// Made by the drivers, read by read_ahead and non_finite. One thread a rank calls it at a time.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,12 @@ struct SourceInfo {
   std::string io_mode;
   std::vector<std::string> warnings;
   std::string narrowing = {};  // what made A narrower than it is stored; empty: nothing did
+};
+
+/// Where a row is stored, for messages.
+struct StoredPlace {
+  std::string file, dataset;
+  std::int64_t row = 0;  // of that dataset
 };
 
 class RowSource {
@@ -48,6 +55,9 @@ class RowSource {
 
   /// Memory that reading takes beside the caller's buffers, at most: caches of a library, staging.
   virtual std::int64_t buffer_bytes() const { return 0; }
+
+  /// Of a row of A, or of b; nothing where rows are not stored.
+  virtual std::optional<StoredPlace> place_of(std::int64_t, bool /*of_b*/) const { return std::nullopt; }
 
   /// Local: throws Error{kInput} if what was opened has changed since (a file shortened while it is read gives zeros).
   virtual void check_unchanged() const {}

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/half.h"
 #include "src/triangular_factor.h"
 
 namespace tallsketch {
@@ -17,22 +18,26 @@ int clamp_exponent(int exponent, ElementType type) {
       return std::clamp(exponent, std::numeric_limits<double>::min_exponent - 1,
                         std::numeric_limits<double>::max_exponent - 1);
     case ElementType::kFloat32:
+    case ElementType::kBfloat16:  // float32's exponents
       return std::clamp(exponent, std::numeric_limits<float>::min_exponent - 1,
                         std::numeric_limits<float>::max_exponent - 1);
-    case ElementType::kFloat16:
-    case ElementType::kBfloat16: return 0;
+    case ElementType::kFloat16: return 0;
   }
   return 0;
 }
 
-/// data (rows, factor.size()) row-major; every column is multiplied by its factor.
-template <class T>
-void scale_columns(T* data, std::int64_t rows, const std::vector<double>& factor) {
+/// data (rows, factor.size()) row-major; every element becomes times(element, factor of its column), computed in T.
+template <class T, class Element, class F>
+void scale_columns(Element* data, std::int64_t rows, const std::vector<double>& factor, F&& times) {
   const std::vector<T> narrow(factor.begin(), factor.end());  // exact: powers of two in the range of T
   const auto cols = static_cast<std::int64_t>(factor.size());
   for (std::int64_t i = 0; i < rows; ++i, data += cols) {
-    for (std::int64_t j = 0; j < cols; ++j) data[j] *= narrow[static_cast<std::size_t>(j)];
+    for (std::int64_t j = 0; j < cols; ++j) data[j] = times(data[j], narrow[static_cast<std::size_t>(j)]);
   }
+}
+template <class T>
+void scale_columns(T* data, std::int64_t rows, const std::vector<double>& factor) {
+  scale_columns<T>(data, rows, factor, [](T value, T by) { return value * by; });
 }
 
 }  // namespace
@@ -59,8 +64,12 @@ void ScaledSource::read(RowRange rows, void* a, double* b) {
   switch (shape().a_type) {
     case ElementType::kFloat64: scale_columns(static_cast<double*>(a), rows.size(), factor_a_); break;
     case ElementType::kFloat32: scale_columns(static_cast<float*>(a), rows.size(), factor_a_); break;
-    case ElementType::kFloat16:
-    case ElementType::kBfloat16: break;
+    case ElementType::kBfloat16:
+      scale_columns<float>(static_cast<std::uint16_t*>(a), rows.size(), factor_a_, [](std::uint16_t bits, float by) {
+        return float_to_bfloat16(bfloat16_to_float(bits) * by);
+      });
+      break;
+    case ElementType::kFloat16: break;
   }
   scale_columns(b, rows.size(), factor_b_);
 }

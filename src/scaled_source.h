@@ -9,8 +9,8 @@
 namespace tallsketch {
 
 /// Exponents, (n + r), that bring the largest magnitude of every column of [A | b] near 1: into [0.5, 1) unless the
-/// power of two itself would leave the stored type (then into [2^-52, 4)). 0 for columns of zeros, for float16, whose
-/// range no sketch leaves, and for bfloat16: it has float32's range, but no HDF5 file is read as bfloat16.
+/// power of two itself would leave the stored type (then into [2^-52, 4)). 0 for columns of zeros, and for float16,
+/// whose range no sketch leaves.
 std::vector<int> scaling_exponents(const std::vector<double>& column_max, const ProblemShape& shape);
 
 class ScaledSource final : public RowSource {
@@ -20,9 +20,12 @@ class ScaledSource final : public RowSource {
 
   const ProblemShape& shape() const override { return source_.shape(); }
   const SourceInfo& info() const override { return source_.info(); }
-  /// Exact, but for elements that become subnormal: those are below 2^-120 (float32) of the largest of their column.
+  /// Exact, but for elements that become subnormal: those are below 2^-120 (float32, bfloat16) of the largest of their column.
   void read(RowRange rows, void* a, double* b) override;
   void check_unchanged() const override { source_.check_unchanged(); }
+  std::optional<StoredPlace> place_of(std::int64_t row, bool of_b) const override {
+    return source_.place_of(row, of_b);
+  }
   std::int64_t buffer_bytes() const override { return source_.buffer_bytes(); }
   std::string identity() const override { return source_.identity(); }
 

@@ -1,5 +1,5 @@
 // StoredMatrix: one matrix or vector of a file, as it is stored, whatever the format. A new format is a new StoredMatrix.
-// Made by hdf5_file and npy_file, read by file_source.
+// Made by hdf5_dataset and npy_file, read by row_shards.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct StoredFacts {
   bool fortran = false;          // the file says that rows and columns are exchanged (.npy)
   bool matlab = false;           // written by MATLAB, which stores its matrices transposed
   std::int64_t offset = -1;      // in bytes from the start of the file, where all elements lie in one run; else -1
-  std::int64_t cache_bytes = 0;  // that the library may hold of it, at most
+  std::int64_t cache_bytes = 0;  // that the library may hold of it, at most, until it is released
   std::string place;             // what tells this dataset from others of the file that look the same
   std::string file_identity;     // InputFile::identity
   std::vector<std::string> warnings;
@@ -52,6 +52,8 @@ class StoredMatrix {
 
   /// From now on by positioned reads of the file, without its library. Errors: kInput. Limits: facts().offset >= 0
   void read_directly(std::shared_ptr<ReadTeam> team);
+  /// Gives up what a library holds in memory of what was read; the next read may take it up again.
+  virtual void release() {}
   bool is_direct() const { return direct_ != nullptr; }
   /// How it is read, for the report: "direct, 2 threads", "mpio independent", ...
   std::string io_mode() const { return is_direct() ? direct_mode() : library_mode(); }

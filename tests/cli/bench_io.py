@@ -13,9 +13,9 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from script_runs import Checks, Folder, run, strict_json  # noqa: E402  pylint: disable=C0413
 
 M, N = 4001, 33
-RATES = ["pread_gb_per_s", "read_gb_per_s", "stream_gb_per_s"]
+RATES = ["pread_gb_per_s", "read_gb_per_s", "sketch_gb_per_s", "stream_gb_per_s"]
 KEYS = ["bench", "backend", "device", "commit", "ranks", "threads", "files", "m", "n", "r", "dtype", "layout", "io", "gb",
-        "chunk_rows", "d", "repeats", *RATES, "decode_gb_per_s", "pinned_copy_gb_per_s", "read_over_pread", "stream_over_slower"]
+        "chunk_rows", "d", "repeats", *RATES, "host_decode_gb_per_s", "pinned_copy_gb_per_s", "read_over_pread", "stream_over_slower"]
 ON_HOST = ["--backend", "host"]
 
 
@@ -43,6 +43,10 @@ def main():
         with h5py.File(at("gzip.h5"), "w") as file:
             file.create_dataset("A", data=a, chunks=(64, N), compression="gzip", shuffle=True)
             file["b"] = b
+        with h5py.File(at("big.h5"), "w") as file:
+            file["A"], file["b"] = a.astype(">f4"), b
+        with h5py.File(at("across.h5"), "w") as file:
+            file["A"], file["b"] = np.ascontiguousarray(a.T), b
         with h5py.File(at("more.h5"), "w") as file:
             file["A"], file["b"], file["other"] = a, b, np.zeros(4 * M * N)
         for part in (0, 1):
@@ -61,6 +65,13 @@ def main():
                         line["read_over_pread"] / quotient - 1) < 1e-9, (line, quotient))
                     checks.check(f"{name} on {ranks}: bytes of A", abs(line["gb"] - 4e-9 * M * N) < 1e-15, line)
                     checks.check(f"{name} on {ranks}: files", line["files"] == len(files), line)
+                    checks.check(f"{name} on {ranks}: nothing to decode", line["host_decode_gb_per_s"] is None, line)
+        for name in ("big", "across"):
+            options = ["--transpose"] if name == "across" else []
+            line = one_line(checks, name, [name + ".h5", "--repeats", 1, *options], 2, folder)
+            if line:
+                checks.check(f"{name}: all rates, and that of the host's decoder", all(
+                    line[key] > 0 for key in [*RATES, "host_decode_gb_per_s"]) and "decode_gb_per_s" not in line, line)
         for name in ("gzip", "more"):
             line = one_line(checks, name, [name + ".h5", "--repeats", 1], 1, folder)
             if line:
@@ -68,7 +79,8 @@ def main():
                              all(line[key] > 0 for key in RATES), line)
         line = one_line(checks, "kind", ["--kind", "uniform", "--rows", M, "--cols", N, "--repeats", 1], 2, folder)
         if line:
-            checks.check("kind: no file", line["files"] == 0 and line["pread_gb_per_s"] is None and line["read_gb_per_s"] > 0, line)
+            checks.check("kind: no file", line["files"] == 0 and line["pread_gb_per_s"] is None and
+                         line["read_gb_per_s"] > 0 and line["sketch_gb_per_s"] > 0, line)
         done = run(["bench", "io", "plain.h5", "--repeats", 1, "--quiet", *ON_HOST], cwd=folder)
         checks.check("quiet: one line, nothing on standard error", done.code == 0 and done.err == "" and
                      len(done.out.splitlines()) == 1, done)

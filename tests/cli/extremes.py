@@ -2,12 +2,14 @@
 """Data at the ends of what numbers hold, and sums as long as sketches meet: never a wrong x with exit 0.
 
 Columns, A or b scaled by powers of ten down to 1e-200 and up to 1e306: products of a refinement pass would leave float64.
+bfloat16 near 1e37 and 1e-37, where an FP32 sketch of it leaves its range.
 Columns that depend on each other in millions of rows: the rounding of long sums must not hide it. Expected x: numpy, of the
 unscaled problem. Seeds are fixed. Run by CTest as cli.extremes.
 """
 import os
 import sys
 
+import h5py
 import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -61,6 +63,33 @@ def check_range(checks, folder):
         checks.check(f"a column 1e140, --ridge 3: x off by {off:.1g}", off < CLOSE)
 
 
+def check_bfloat16(checks, folder):
+    """The words of A are scaled like float32: by a power of two, exactly, and the warning says so."""
+    rng = np.random.default_rng(SEED + 2)
+    values = np.ascontiguousarray(rng.standard_normal((M, N)), "<f4")
+    mixed = np.where(np.arange(N) % 2 == 0, 2.0 ** 125, 2.0 ** -125)
+    b = rng.standard_normal(M)
+    path = os.path.join(folder, "bfloat16.h5")
+    for name, scale in (("1e37", 2.0 ** 125 * np.ones(N)), ("1e-37", 2.0 ** -125 * np.ones(N)), ("both", mixed)):
+        words = ((values * scale.astype("<f4")).view("<u4") >> 16).astype("<u2")
+        a = (words.astype("<u4") << 16).view("<f4").astype("f8") / scale  # what is stored, but near 1
+        plain = direct_solution(a, b)
+        write_problem(path, words, b)
+        with h5py.File(path, "r+") as file:
+            file["A"].attrs["dtype"] = "bfloat16"
+        for options in (["--preconditioner", "sketch"], []):
+            solved = solve(path, options, 2)
+            label = f"bfloat16 {name}, {' '.join(options)}"
+            if not checks.check(f"{label}: exit 0, certified", solved.done.code == 0 and
+                                solved.solver["reason"] == "certificate met", solved):
+                continue
+            off = np.linalg.norm(solved.x.ravel() * scale - plain) / np.linalg.norm(plain)
+            checks.check(f"{label}: x off by {off:.1g}", off < 100 * CLOSE)  # b is all residual
+            if options:
+                checks.check(f"{label}: scaled", solved.report["precision"]["scaling"] == "auto" and
+                             any("columns scaled" in warning for warning in solved.report["warnings"]), solved)
+
+
 def check_long_sums(checks, folder):
     """Three million rows and three columns: the sketches have few rows, and every one is a sum of thousands."""
     rng = np.random.default_rng(SEED + 1)
@@ -100,6 +129,7 @@ def main():
     print(f"data seed {SEED}")
     with Folder() as folder:
         check_range(checks, folder)
+        check_bfloat16(checks, folder)
         check_long_sums(checks, folder)
     return checks.finish()
 

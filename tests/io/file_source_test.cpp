@@ -6,16 +6,22 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include "kernels/decode_host.h"
+#include "kernels/rounding.h"
 #include "src/communicator.h"
 #include "src/error.h"
 #include "src/file_source.h"
 #include "src/hdf5_file.h"
+#include "src/offset_source.h"
+#include "src/row_pass.h"
 #include "src/row_shards.h"
 #include "tests/support/error_kind.h"
 #include "tests/support/mpi_check.h"
@@ -121,6 +127,26 @@ bool gives(RowSource& source, RowRange rows) {
   return right;
 }
 
+/// Reads rows once, in order, in chunks, and calls between(): whether they are the entries.
+bool reads_once(
+    RowSource& source, RowRange rows, std::int64_t chunk_rows, const std::function<void()>& between = [] {}) {
+  const std::int64_t n = source.shape().n;
+  std::vector<float> a(static_cast<std::size_t>(chunk_rows * n));
+  std::vector<double> b(static_cast<std::size_t>(chunk_rows));
+  bool right = source.shape().a_type == ElementType::kFloat32;
+  for_each_chunk(rows, chunk_rows, [&](RowRange chunk) {
+    source.read(chunk, a.data(), b.data());
+    between();
+    for (std::int64_t i = 0; i < chunk.size(); ++i) {
+      right = right && b[static_cast<std::size_t>(i)] == static_cast<double>(chunk.begin + i);
+      for (std::int64_t j = 0; j < n; ++j) {
+        right = right && a[static_cast<std::size_t>(i * n + j)] == entry(chunk.begin + i, j);
+      }
+    }
+  });
+  return right;
+}
+
 /// All rows in chunks, from another place on every rank; single rows; none.
 bool gives_all(RowSource& source, const Communicator& comm) {
   const std::int64_t m = source.shape().m, begin = m * comm.rank() / comm.size();
@@ -128,6 +154,8 @@ bool gives_all(RowSource& source, const Communicator& comm) {
   for (std::int64_t row = begin; row < m; row += 701) right = right && gives(source, {row, std::min(m, row + 701)});
   return right;
 }
+
+ssize_t open_datasets() { return H5Fget_obj_count(static_cast<hid_t>(H5F_OBJ_ALL), H5F_OBJ_DATASET); }
 
 int decoded_chunks = 0;
 
@@ -186,23 +214,102 @@ TEST_CASE("Shards of one encoding are delivered as stored, across their borders;
   }
 }
 
-TEST_CASE("A chunk that two reads share is decompressed once, by rows and by columns") {
+TEST_CASE("A chunk that two reads share is decompressed once, by rows and by columns, also where chunks are large") {
   const Communicator comm(MPI_COMM_WORLD);
   const Files files(comm);
   constexpr int kFilter = 300;  // of the range for tests
   register_counting_filter(kFilter);
-  for (const bool transposed : {false, true}) {
-    const Storage storage =
-        transposed ? Storage{H5T_IEEE_F32LE, true, {3, 64}, kFilter} : Storage{H5T_IEEE_F32LE, false, {64, 3}, kFilter};
-    const auto source = open_file_source(options_of({files.add("counted.h5", 0, 2003, 7, storage)}, transposed), comm);
-    decoded_chunks = 0;
-    bool right = true;
-    for (std::int64_t row = 0; row < 2003; row += 50)
-      right = right && gives(*source, {row, std::min<std::int64_t>(2003, row + 50)});
-    INFO(decoded_chunks << " chunks");
-    MPI_REQUIRE(right);
-    MPI_REQUIRE(decoded_chunks == 32 * 3);  // gives reads twice, and still
+  // A row of chunks takes 5 KiB, or 1.4 MiB: more than the cache that HDF5 has by itself.
+  for (const auto& [m, length] : {std::pair<std::int64_t, hsize_t>{2003, 64}, {200'300, 40'000}}) {
+    for (const bool transposed : {false, true}) {
+      const Storage storage = transposed ? Storage{H5T_IEEE_F32LE, true, {3, length}, kFilter}
+                                         : Storage{H5T_IEEE_F32LE, false, {length, 3}, kFilter};
+      const auto source = open_file_source(options_of({files.add("counted.h5", 0, m, 7, storage)}, transposed), comm);
+      // The last of three chunks side by side has one column of A: it is never read in full, and may not stay for that.
+      const std::int64_t chunks = 3 * divide_up(m, static_cast<std::int64_t>(length));
+      for (int pass = 0; pass < 2; ++pass) {
+        decoded_chunks = 0;
+        MPI_REQUIRE(reads_once(*source, {0, m}, m / 40));
+        INFO(decoded_chunks << " of " << chunks << (transposed ? ", by columns, pass " : ", by rows, pass ") << pass);
+        MPI_REQUIRE(decoded_chunks <= chunks);
+        MPI_REQUIRE(decoded_chunks >= (pass == 0 ? chunks : chunks - 6));  // the cache has room for six
+      }
+    }
   }
+}
+
+TEST_CASE(
+    "Of many shards in chunks one has a cache at a time: the largest counts, and every chunk is decompressed once") {
+  const Communicator comm(MPI_COMM_WORLD);
+  const Files files(comm);
+  constexpr int kFilter = 301;
+  register_counting_filter(kFilter);
+  for (const bool transposed : {false, true}) {
+    std::vector<std::string> paths;
+    int chunks = 0;
+    for (std::int64_t k = 0; k < 12; ++k) {
+      const std::int64_t begin = 150 * k, end = begin + (k == 7 ? 0 : 150);
+      const hsize_t length = k == 5 ? 128 : 64;
+      Storage storage{H5T_IEEE_F32LE, transposed, {transposed ? 3 : length, transposed ? length : 3}, kFilter};
+      if (k == 7) storage = {H5T_IEEE_F32LE, transposed, {0, 0}, 0};
+      // Shard 7 is empty: those after it begin 150 rows earlier.
+      const std::int64_t before = k > 7 ? 150 : 0;
+      paths.push_back(files.add(fmt::format("s{}.h5", k), begin - before, end - before, 7, storage));
+      chunks += k == 7 ? 0 : 3 * (k == 5 ? 2 : 3);
+    }
+    const auto largest = open_file_source(options_of({paths[5]}, transposed), comm);
+    // Two rows (columns) of chunks, and one chunk beside them; b, contiguous float32, 150 rows as stored and as decoded;
+    // A by columns, which read decodes.
+    MPI_REQUIRE(largest->buffer_bytes() == 2 * 9 * 128 * 4 + 3 * 128 * 4 + 150 * (4 + 4) + (transposed ? 150 * 28 : 0));
+    const auto all = open_file_source(options_of(paths, transposed), comm);
+    MPI_REQUIRE(all->shape().m == 1650);
+    MPI_REQUIRE(all->buffer_bytes() == largest->buffer_bytes());
+    MPI_REQUIRE(OffsetSource(*all, 5).buffer_bytes() == all->buffer_bytes());
+    decoded_chunks = 0;
+    const ssize_t open_before = open_datasets();
+    ssize_t most_open = 0;
+    const bool right = reads_once(*all, {0, 1650}, 40, [&] { most_open = std::max(most_open, open_datasets()); });
+    INFO(decoded_chunks << " chunks of " << chunks << ", " << most_open << " datasets open, first " << open_before);
+    MPI_REQUIRE(right);
+    MPI_REQUIRE(decoded_chunks == chunks);
+    MPI_REQUIRE(most_open == open_before + 1);  // of A
+    MPI_REQUIRE(gives_all(*all, comm));         // back and forth
+  }
+}
+
+TEST_CASE("What b of another type takes on its way to FP64 is counted and bounded, whatever the chunk") {
+  const Communicator comm(MPI_COMM_WORLD);
+  const Files files(comm);
+  constexpr std::int64_t kMany = 400'000;
+  InputOptions options = options_of({files.add("a.h5", 0, kMany, 1, {})}, false);
+  for (const hid_t type : {H5T_STD_I16BE, H5T_IEEE_F32LE, H5T_IEEE_F64BE, H5T_IEEE_F64LE}) {
+    options.b = files.add("b.h5", 0, kMany, 1, {type, false, {0, 0}, 0}) + ":/A";
+    const auto source = open_file_source(options, comm);
+    const std::int64_t bytes = source->buffer_bytes();
+    INFO(bytes);
+    MPI_REQUIRE(type == H5T_IEEE_F64LE ? bytes == 0 : bytes > 250'000 && bytes <= (1 << 18) + 8);
+    std::vector<float> a(static_cast<std::size_t>(kMany));
+    std::vector<double> b(static_cast<std::size_t>(kMany));
+    source->read({0, kMany}, a.data(), b.data());
+    bool right = true;
+    for (std::int64_t i = 0; i < kMany; ++i) right = right && b[static_cast<std::size_t>(i)] == double{entry(i, 0)};
+    MPI_REQUIRE(right);
+  }
+}
+
+TEST_CASE("The buffer of A counts where rows are decoded as they are read, and is no larger than a shard") {
+  const Communicator comm(MPI_COMM_WORLD);
+  const Files files(comm);
+  const Storage little{}, big{H5T_IEEE_F32BE, false, {0, 0}, 0};
+  const std::string first = files.add("s0.h5", 0, 1000, 7, little), second = files.add("s1.h5", 1000, 3000, 7, big);
+  const std::int64_t of_b = 2000 * 8;
+  MPI_REQUIRE(open_file_source(options_of({first}, false), comm)->buffer_bytes() == 1000 * 8);
+  MPI_REQUIRE(open_file_source(options_of({first, second}, false), comm)->buffer_bytes() == 2000 * 28 + of_b);
+  const std::int64_t before = RowShards::staging_bytes;
+  RowShards::staging_bytes = 2800;
+  const std::int64_t lowered = open_file_source(options_of({first, second}, false), comm)->buffer_bytes();
+  RowShards::staging_bytes = before;
+  MPI_REQUIRE(lowered == 2800 + 10 * (4 + 4));  // 10 rows of b in 1/32 of it
 }
 
 TEST_CASE("--io direct refuses chunks and names them; the other ways take them") {

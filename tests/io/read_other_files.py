@@ -211,6 +211,20 @@ def check_words(checks):
         report = solve("f8.h5", "--io", "direct")
         checks.check("report of --io direct", report["io"]["mode"].startswith("direct, "), report["io"])
         checks.check("report of float64", report["problem"]["computed_dtype"] == "float64", report["problem"])
+        np.save(at("f4.npy"), a.astype("f4"))
+        np.save(at("long_b.npy"), b)
+        write(at("plain_f4.h5"), A=a.astype("f4"), b=b)
+        write(at("chunked_f4.h5"), A=(a.astype("f4"), {"chunks": (100, 3)}), b=b)
+        write(at("transposed_f4.h5"), A=np.ascontiguousarray(a.T), b=b)
+        parallel = os.environ.get("TALLSKETCH_HDF5_PARALLEL", "1") == "1"
+        by_library = "mpio independent" if parallel else "serial HDF5, each rank by itself"
+        for name, more, starts, also in (("plain_f4.h5", [], "direct, ", ""), ("f4.npy", ["--b", at("long_b.npy")], "direct, ", ""),
+                                         ("transposed_f4.h5", ["--transpose"], "direct, ", ""),
+                                         ("chunked_f4.h5", [], by_library, "; b: direct, ")):
+            for io in ([], ["--io", "auto"]):
+                mode = solve(name, *more, *io)["io"]["mode"]
+                checks.check(f"{name} {io}: auto reads it by '{starts}'", mode.startswith(starts) and
+                             (also in mode if also else "; b:" not in mode), mode)
         write(at("across.h5"), A=(a.T.astype(">i2"), {"chunks": (2, 50), **PACKED}), b=b)
         seen = run(["inspect", at("across.h5"), "--transpose"], cwd=folder)
         for word in (f"{M} x {N}", "int16 big-endian", "stored (n, m)", "chunked (2 x 50), shuffle, gzip", "by columns",

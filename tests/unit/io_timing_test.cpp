@@ -1,8 +1,14 @@
 // What bench io times: plain reads that cover every byte once, in the order of the files, and their errors.
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <string>
+#include <system_error>
+#include <thread>
 #include <vector>
+
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "src/error.h"
 #include "src/io_timing.h"
@@ -59,6 +65,53 @@ TEST_CASE("Plain reads of all ranks and threads cover the bytes of all files onc
     }
   }
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_CASE("Where threads cannot be started those that can read every part") {
+  constexpr int kThreads = 64;
+  const std::string file = write_file("io_timing_threads", 64 * 30, 0);
+  const SyntheticSource source = small_source();
+  ChunkBuffers buffers(source, 500, 1);  // room for the part of every thread
+  const std::int64_t room = buffers.a.bytes() / kThreads;
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_AS, &before) == 0);
+  {
+    std::ifstream statm("/proc/self/statm");
+    rlim_t pages = 0;
+    REQUIRE(statm >> pages);
+    rlimit tight = before;
+    tight.rlim_cur = pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)) + (rlim_t{4} << 20);  // not a stack more
+    REQUIRE(::setrlimit(RLIMIT_AS, &tight) == 0);
+  }
+  bool started_all = true;
+  try {
+    std::vector<std::thread> others;
+    others.reserve(kThreads);
+    const auto join = [&] {
+      for (std::thread& other : others) other.join();
+    };
+    try {
+      for (int k = 1; k < kThreads; ++k)
+        others.emplace_back([] { std::this_thread::sleep_for(std::chrono::seconds(1)); });
+    } catch (...) {
+      join();
+      throw;
+    }
+    join();
+  } catch (const std::system_error&) {
+    started_all = false;
+  }
+  const double seconds = pread_seconds({file}, 0, 1, kThreads, buffers);
+  REQUIRE(::setrlimit(RLIMIT_AS, &before) == 0);
+  CHECK_FALSE(started_all);  // else this shows nothing
+  CHECK(seconds >= 0);
+  bool same = true;
+  for (int k = 0; k < 64 * 30; ++k) {
+    same = same && static_cast<int>(buffers.a.data()[k / 30 * room + k % 30]) == k * 7 % 251;
+  }
+  CHECK(same);
+}
+#endif
 
 TEST_CASE("A part larger than its buffer is read to its end, over what was read before") {
   const std::string file = write_file("io_timing_large", 1000, 0);

@@ -1,7 +1,10 @@
 // Columns times powers of two: which exponents, and that the values are exact in every stored type.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "kernels/half.h"
@@ -10,6 +13,28 @@
 #include "tests/support/exact_source.h"
 
 using namespace tallsketch;
+
+namespace {
+
+/// One row of bfloat16 words, and b = 1.
+class RowOfWords final : public RowSource {
+ public:
+  explicit RowOfWords(std::vector<std::uint16_t> words)
+      : shape_{1, static_cast<std::int64_t>(words.size()), 1, ElementType::kBfloat16}, words_(std::move(words)) {}
+  const ProblemShape& shape() const override { return shape_; }
+  const SourceInfo& info() const override { return info_; }
+  void read(RowRange, void* a, double* b) override {
+    std::copy(words_.begin(), words_.end(), static_cast<std::uint16_t*>(a));
+    *b = 1;
+  }
+
+ private:
+  ProblemShape shape_;
+  SourceInfo info_;
+  std::vector<std::uint16_t> words_;
+};
+
+}  // namespace
 
 TEST_CASE(
     "Exponents bring every column's largest magnitude into [0.5, 1), within the powers of two of the stored type") {
@@ -28,6 +53,10 @@ TEST_CASE(
   CHECK(exponents_of(std::numeric_limits<float>::max(), ElementType::kFloat32) == std::vector<int>{-126, -128});
   CHECK(exponents_of(0x1p-149, ElementType::kFloat32) == std::vector<int>{127, 148});
   CHECK(exponents_of(1000, ElementType::kFloat16) == std::vector<int>{0, -10});
+  CHECK(exponents_of(1e37, ElementType::kBfloat16) == std::vector<int>{-123, -123});
+  CHECK(exponents_of(1e-37, ElementType::kBfloat16) == std::vector<int>{122, 122});
+  CHECK(exponents_of(0x1.fep127, ElementType::kBfloat16) == std::vector<int>{-126, -128});
+  CHECK(exponents_of(0x1p-133, ElementType::kBfloat16) == std::vector<int>{127, 132});
 }
 
 TEST_CASE("A scaled source gives every element of every type exactly times its column's power of two") {
@@ -57,4 +86,44 @@ TEST_CASE("A scaled source gives every element of every type exactly times its c
     INFO("type " << static_cast<int>(type));
     CHECK(equal);
   }
+}
+
+TEST_CASE("bfloat16 is scaled word by word, exactly, from both ends of its range; what is not a number stays so") {
+  // One column each: what is stored, its exponent, what comes out.
+  struct Column {
+    float stored;
+    int exponent;
+    float scaled;
+  };
+  const Column columns[] = {{float_of_bits(0x7cf00000), -123, std::ldexp(float_of_bits(0x7cf00000), -123)},  // 1e37
+                            {-float_of_bits(0x7cf00000), -123, -std::ldexp(float_of_bits(0x7cf00000), -123)},
+                            {float_of_bits(0x02080000), 122, std::ldexp(float_of_bits(0x02080000), 122)},  // 1e-37
+                            {0x1.fep127F, -126, 0x1.fep1F},
+                            {0x1p-133F, 127, 0x1p-6F},  // the least subnormal
+                            {0x1.8p-126F, -1, 0x1.8p-127F},
+                            {0x1.02p-126F, -1, 0x1p-127F},  // a bit too many for a subnormal: to even
+                            {-0.0F, 100, -0.0F},
+                            {std::numeric_limits<float>::infinity(), -126, std::numeric_limits<float>::infinity()}};
+  const auto n = static_cast<std::int64_t>(std::size(columns));
+  std::vector<std::uint16_t> stored;
+  std::vector<int> exponents;
+  for (const Column& column : columns) {
+    stored.push_back(float_to_bfloat16(column.stored));
+    REQUIRE(bfloat16_to_float(stored.back()) == column.stored);
+    exponents.push_back(column.exponent);
+  }
+  stored.push_back(0x7fc1);  // NaN
+  exponents.insert(exponents.end(), {-3, 5});
+  RowOfWords source(stored);
+  ScaledSource scaled(source, exponents);
+  std::vector<std::uint16_t> a(stored.size());
+  double b = 0;
+  scaled.read({0, 1}, a.data(), &b);
+  for (std::int64_t j = 0; j < n; ++j) {
+    CAPTURE(j);
+    const auto at = static_cast<std::size_t>(j);
+    CHECK(bits_of_float(bfloat16_to_float(a[at])) == bits_of_float(columns[j].scaled));
+  }
+  CHECK(std::isnan(bfloat16_to_float(a.back())));
+  CHECK(b == 32);
 }
