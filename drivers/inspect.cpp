@@ -48,8 +48,7 @@ int run_inspect(const InspectOptions& options, const Communicator& comm) {
   MethodOptions method = options.method;
   method.tolerance = tolerance_for(method, shape.a_type);
   const Attempt attempt = first_attempt(options.sketch, method, *source, ranks, false, *backend, comm, out);
-  const SketchJob job =
-      planned_job(attempt, method, options.run.chunk_rows, nullptr, *source, ranks, *backend, comm);
+  const SketchJob job = planned_job(attempt, method, options.run.chunk_rows, nullptr, *source, ranks, *backend, comm);
   const Plan& plan = job.plan;
   out.line(describe_job(job));
   out.line(fmt::format("backend: {}, {}, {} free for a rank", backend->name(), backend->device(),
