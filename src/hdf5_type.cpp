@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "src/error.h"
+#include "src/text.h"
 
 namespace tallsketch {
 

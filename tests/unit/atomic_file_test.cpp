@@ -135,8 +135,8 @@ TEST_CASE("A missing folder, a folder and a device are refused before anything i
              ContainsSubstring("none/x") && ContainsSubstring("No such file"));
   fs::create_directory(folder.at("d"));
   CHECK_THAT(output_error([&] { AtomicFile(folder.at("d")); }), ContainsSubstring("not a regular file"));
-  CHECK_THAT(output_error([] { AtomicFile("/dev/full"); }),
-             ContainsSubstring("/dev/full") && ContainsSubstring("not a regular file"));
+  CHECK_THAT(output_error([] { AtomicFile("/dev/null"); }),
+             ContainsSubstring("/dev/null") && ContainsSubstring("not a regular file"));
   CHECK_THAT(output_error([&] { AtomicFile(folder.at(std::string(300, 'x'))); }),
              ContainsSubstring("File name too long"));
   CHECK(folder.entries() == 1);
