@@ -24,6 +24,13 @@ struct Failure {
   std::int64_t at = 0;
 };
 
+/// Tasks of a member, which begins with them and then helps others: so the same thread writes to the same part of a buffer each
+/// time it is used, and finds it in its own cache.
+struct alignas(64) Share {
+  std::atomic<std::int64_t> next{0};
+  std::int64_t end = 0;
+};
+
 Failure read_fully(int descriptor, std::int64_t offset, std::int64_t bytes, std::byte* out) {
   while (bytes > 0) {
     const ssize_t got = ::pread(descriptor, out, static_cast<std::size_t>(bytes), offset);
@@ -57,19 +64,32 @@ void DirectReader::read(const StridedBytes& pieces, std::byte* out) const {
   const std::int64_t parts = (pieces.bytes + block_bytes - 1) / block_bytes;  // of a piece
   const std::int64_t together = std::max<std::int64_t>(1, block_bytes / pieces.bytes);
   const std::int64_t tasks = (pieces.count + together - 1) / together * parts;
-  std::atomic<std::int64_t> next{0};
-  std::vector<Failure> failures(static_cast<std::size_t>(std::min<std::int64_t>(threads(), tasks)));
-  const auto work = [&](Failure& failure) {
-    for (std::int64_t t = next++; t < tasks && !failure.failed; t = next++) {
-      const std::int64_t begin = t % parts * block_bytes, bytes = std::min(block_bytes, pieces.bytes - begin);
-      const std::int64_t first = t / parts * together, last = std::min(pieces.count, first + together);
-      for (std::int64_t k = first; k < last && !failure.failed; ++k) {
-        failure =
-            read_fully(descriptor_, pieces.offset + k * pieces.stride + begin, bytes, out + k * pieces.pitch + begin);
+  const auto members = static_cast<std::size_t>(std::min<std::int64_t>(threads(), tasks));
+  std::vector<Failure> failures(members);
+  std::vector<Share> shares(members);
+  for (std::size_t k = 0; k < members; ++k) {
+    shares[k].next = tasks * static_cast<std::int64_t>(k) / static_cast<std::int64_t>(members);
+    shares[k].end = tasks * static_cast<std::int64_t>(k + 1) / static_cast<std::int64_t>(members);
+  }
+  const auto read_task = [&](std::int64_t t) -> Failure {
+    const std::int64_t begin = t % parts * block_bytes, bytes = std::min(block_bytes, pieces.bytes - begin);
+    const std::int64_t first = t / parts * together, last = std::min(pieces.count, first + together);
+    Failure failure;
+    for (std::int64_t k = first; k < last && !failure.failed; ++k) {
+      failure =
+          read_fully(descriptor_, pieces.offset + k * pieces.stride + begin, bytes, out + k * pieces.pitch + begin);
+    }
+    return failure;
+  };
+  team_->run(static_cast<int>(members), [&](int member) {
+    const auto own = static_cast<std::size_t>(member);
+    for (std::size_t k = 0; k < members; ++k) {
+      Share& share = shares[(own + k) % members];
+      for (std::int64_t t = share.next++; t < share.end && !failures[own].failed; t = share.next++) {
+        failures[own] = read_task(t);
       }
     }
-  };
-  team_->run(static_cast<int>(failures.size()), [&](int member) { work(failures[static_cast<std::size_t>(member)]); });
+  });
   for (const Failure& failure : failures) {
     require(!failure.failed, ErrorKind::kInput,
             failure.reason != 0

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -22,20 +23,21 @@ class ReadTeam {
 
   int threads() const { return threads_; }
 
-  /// Calls work(member) on the caller's thread and on up to members - 1 others, each with a number of its own below
-  /// `members`, and returns when all calls have. Others that wake too late are not called: work shares tasks out by itself.
-  /// One caller at a time; work must not throw.
+  /// Calls work(member) on the caller's thread, member 0, and on up to members - 1 others, each always with the same number
+  /// below `members`, and returns when all calls have. Others that wake too late are not called: work shares tasks out by
+  /// itself. One caller at a time; work must not throw.
   void run(int members, const std::function<void(int member)>& work);
 
  private:
-  void serve();
+  void serve(int member);
 
   int threads_;
-  std::mutex mutex_;
-  std::condition_variable wanted_change_, done_;
+  std::mutex mutex_;  // for all below; what is atomic is also looked at without it
+  std::condition_variable wanted_, done_;
   const std::function<void(int)>* work_ = nullptr;
-  int wanted_ = 0, active_ = 0, next_member_ = 0, asleep_ = 0;
-  std::atomic<int> offered_{0}, busy_{0};  // wanted_ and active_, to be looked at without the mutex
+  int members_ = 0, asleep_ = 0;
+  std::atomic<int> active_{0};
+  std::atomic<std::uint64_t> round_{0};
   bool stop_ = false;
   std::vector<std::thread> others_;
 };
