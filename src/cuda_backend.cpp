@@ -36,7 +36,7 @@ namespace {
 constexpr std::int64_t kReserve = std::int64_t{512} << 20;
 
 // The buffers of all lanes then stay in the processor's cache on their way: 45.9 GB/s into the sketch of a 40 GB file, where
-// chunks of 64 MiB gave 38.2 and of 128 MiB 35.3 (docs/results/2026-11-30-h200/io.jsonl).
+// chunks of 64 MiB gave 38.2 and of 128 MiB 35.3 (docs/results/2026-11-30-h200/bench_io.jsonl, an earlier version).
 constexpr std::int64_t kChunkBytes = std::int64_t{32} << 20;
 
 // Of free host memory, that may be page-locked: the rest is for others, and for the files' pages.
