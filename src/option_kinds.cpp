@@ -38,7 +38,11 @@ CLI::Validator size_value() {
         std::int64_t bytes = 0;
         if (given.empty() || given[0] < '0' || given[0] > '9') return problem;
         if (const std::string whole = without_fraction(given); !whole.empty()) text = whole;
-        if (!CLI::AsSizeValue(true)(text).empty()) return problem;
+        try {
+          if (!CLI::AsSizeValue(true)(text).empty()) return problem;
+        } catch (const CLI::Error&) {  // of what does not even begin as a whole number
+          return problem;
+        }
         const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
         return error == std::errc() && end == text.data() + text.size() ? "" : problem;
       },

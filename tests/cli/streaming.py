@@ -120,9 +120,64 @@ def refused():
         expect(not os.path.exists("x.h5"), f"{options}: no output is left")
 
 
+def shards_and_types_that_mislead():
+    g = np.random.default_rng(5)
+    a, b = g.standard_normal((2003, 7)), g.standard_normal(2003)
+
+    def file(name, rows, rhs, dtype=None):
+        with h5py.File(name, "w") as f:
+            f["A"], f["b"] = rows, rhs
+            if dtype is not None:
+                f["A"].attrs["dtype"] = dtype
+
+    def refused_with(files, *words):
+        done = run(["solve", *files, "-o", "x.h5"], 2)
+        code = 4 if "non-finite" in words else 3
+        checks.check(f"{files} ends with {code} and {words}", done.code == code and all(w in done.err for w in words), done)
+
+    # As many rows as entries of b in all, but not in each file: every entry after the first file's belongs to another row.
+    file("o1.h5", a[:1000], np.append(b[:1000], 99.0))
+    file("o2.h5", a[1000:], b[1000:-1])
+    refused_with(["o1.h5", "o2.h5"], "o1.h5", "1000 rows", "1001")
+    with_nan = a.copy()
+    with_nan[1500, 3] = np.nan
+    file("n1.h5", with_nan[:1000], b[:1000])
+    file("n2.h5", with_nan[1000:], b[1000:])
+    refused_with(["n1.h5", "n2.h5"], "non-finite", "row 1500, column 3", "row 500 of dataset /A in n2.h5")
+
+    words = (a.astype("f4").view("u4") >> 16).astype("u2")
+    rounded = (words.astype("u4") << 16).view("f4").astype("f8")
+    best = np.linalg.lstsq(rounded, b, rcond=None)[0]
+    for kind in ("u2", "i2"):
+        file("bf.h5", words.view(kind), b, "bfloat16")
+        x, _ = solve("bf.h5", 2)
+        expect(x is not None and np.linalg.norm(x - best) < 1e-9 * np.linalg.norm(best), f"bfloat16 in {kind} is read as such")
+    for said in ("bf16", "float16", 3):
+        file("bad.h5", words, b, said)
+        refused_with(["bad.h5"], "uint16", "attribute dtype", "bfloat16")
+    file("int.h5", words, b, "uint16")
+    solve("int.h5", 2)
+    file("wide.h5", a, b, "bfloat16")
+    refused_with(["wide.h5"], "attribute dtype says bfloat16")
+
+
+def sizes_and_ranges_in_words():
+    for options, words in (
+        (["--noise", "-1"], "'-1' is no number from 0 to 1e+30"),
+        (["--kind", "lowrank", "--rank", "0"], "'0' is no number from 1"),
+        (["--chunk-rows", "1.5"], "'1.5' is no size"),
+    ):
+        done = run(["generate", "q.h5", "--rows", "100", "--cols", "5", *options])
+        checks.check(f"{options}: code 2 and '{words}'", done.code == 2 and words in done.err, done)
+    done = run(["solve", "exact.h5", "-o", "x.h5", "--memory", "1.5G", "--method", "sketch-solve"])
+    checks.check("--memory 1.5G is taken", done.code == 0, done)
+
+
 with Folder() as folder:
     os.chdir(folder)
     no_more_memory_than_planned()
     same_x_in_less_memory()
     refused()
+    shards_and_types_that_mislead()
+    sizes_and_ranges_in_words()
 sys.exit(checks.finish())
