@@ -400,7 +400,8 @@ def value_cases():
                               ("twice.h5", ["rank 6 of 7", "column 4 "]), ("all_zero.h5", ["rank 0 of 2", "columns 0, 1 "]))),
         *(solve(0, name, [], "-o", "x.h5", "--rank-deficient", "min-norm", creates=["x.h5"])
           for name in ("rank2.h5", "zero_columns.h5", "twice.h5", "all_zero.h5")),
-        solve(7, "good.h5", ["1000 B", "--memory", "--oversample"], "--memory", "1k"),
+        solve(7, "good.h5", ["1000 B", "--memory", "--chunk-rows"], "--memory", "1k"),
+        solve(7, "good.h5", ["1000 B", "--memory", "--oversample"], "--memory", "1k", "--preconditioner", "sketch"),
         solve(7, "good.h5", ["--chunk-rows"], "--memory", "200k", "--chunk-rows", "2003", ranks=(1,)),
         Case("inspect with little memory", 7, ["inspect", "@good.h5", "--memory", "1k"], ["--memory"], any_stdout=True),
         solve(0, "late_columns.h5", [], "-o", "x.h5", creates=["x.h5"]),  # C-26: zero on all ranks but the last
