@@ -43,7 +43,7 @@ int run_inspect(const InspectOptions& options, const Communicator& comm) {
       fmt::format("         {}, computed with as {}", describe_encoding(source->encoding()), to_word(shape.a_type)));
   out.line(fmt::format("b:       {} {} x {}", info.b_name, shape.m, shape.r));
   out.line(fmt::format("reading: {}", info.io_mode));
-  for (const std::string& warning : info.warnings) out.line("warning: " + warning);
+  for (const std::string& warning : info.warnings) out.warning(warning);
 
   MethodOptions method = options.method;
   method.tolerance = tolerance_for(method, shape.a_type);

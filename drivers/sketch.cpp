@@ -27,8 +27,8 @@ void tell_sketch(const ReportedRun& run, const StoredSketch& sketch, const std::
                             sketch.spec.precision == SketchPrecision::kFp64 ? "float64" : "float32",
                             describe(sketch.rows), output));
   progress.line("time on rank 0, seconds: " + times_text(run.timer));
-  for (const std::string& warning : run.report.warnings) progress.line("warning: " + warning);
-  for (const std::string& warning : run.report.source.warnings) progress.line("warning: " + warning);
+  for (const std::string& warning : run.report.warnings) progress.warning(warning);
+  for (const std::string& warning : run.report.source.warnings) progress.warning(warning);
 }
 
 void check_merge(const SketchFileOptions& options) {

@@ -83,8 +83,8 @@ void tell_outcome(const Report& report, const PhaseTimer& timer, const std::stri
                               100 * *s.standard_error_spread));
   }
   progress.line("time on rank 0, seconds: " + times_text(timer));
-  for (const std::string& warning : report.warnings) progress.line("warning: " + warning);
-  for (const std::string& warning : report.source.warnings) progress.line("warning: " + warning);
+  for (const std::string& warning : report.warnings) progress.warning(warning);
+  for (const std::string& warning : report.source.warnings) progress.warning(warning);
 }
 
 /// x is written by now, and says in its provenance how good it is.

@@ -20,7 +20,6 @@ double stored_roundoff(ElementType stored) { return stored == ElementType::kFloa
 std::optional<Attempt> finer_attempt(const Attempt& attempt) {
   Attempt finer = attempt;
   finer.fixed_rows = 0;
-  finer.seconds = 0;
   finer.from_file = false;
   if (attempt.compression == Compression::kGram) {
     finer.compression = Compression::kSketch;

@@ -16,8 +16,6 @@ struct Attempt {
   SketchOptions sketch;
   Compression compression = Compression::kSketch;
   bool automatic_d = false;     // nobody asked for d: less will do where memory is short
-  int passes = 1;               // over A, expected
-  double seconds = 0;           // predicted; 0: not for this attempt
   bool from_file = false;       // its sketch is a file's, for which this run makes no pass
   int sketch_copies = 0;        // in FP64, that rank 0 holds for checkpoints and of a sketch file
   std::int64_t fixed_rows = 0;  // d, of the attempt that a checkpoint goes on with; 0: by the options

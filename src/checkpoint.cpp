@@ -21,7 +21,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kSchemaVersion = 1;
 constexpr const char* kFormat = "tallsketch checkpoint";
-constexpr std::int64_t kMost = std::int64_t{1} << 60;
 
 /// With all that S depends on, because a sketch file may have said it, and not the command line.
 Json json_of(const Attempt& attempt) {
@@ -32,7 +31,6 @@ Json json_of(const Attempt& attempt) {
                {"sketch_rows", sketch.sketch_rows},
                {"automatic_d", attempt.automatic_d},
                {"d", attempt.fixed_rows},
-               {"passes", attempt.passes},
                {"from_file", attempt.from_file}};
   add_sketch_fields(sketch, json);
   return json;
@@ -50,7 +48,6 @@ Attempt attempt_of(const Json& json, const std::string& what, const SketchOption
   sketch.sketch_rows = json.at("sketch_rows").get<std::int64_t>();
   attempt.automatic_d = json.at("automatic_d").get<bool>();
   attempt.fixed_rows = json.at("d").get<std::int64_t>();
-  attempt.passes = json.at("passes").get<int>();
   attempt.from_file = json.at("from_file").get<bool>();
   const bool legal = attempt.fixed_rows >= 1 && attempt.fixed_rows <= kMaxSketchRows && sketch.sketch_rows >= 0 &&
                      sketch.sketch_rows <= kMaxSketchRows && sketch.oversample >= 0 && sketch.oversample <= 1e6;
@@ -94,8 +91,7 @@ std::string checkpoint_json(const Checkpoint& checkpoint) {
   for (const IdentityField& field : checkpoint.run) json["run"].push_back({field.name, field.value});
   json["attempt"] = json_of(checkpoint.attempt);
   json["exponents"] = checkpoint.exponents;
-  json["rows"] = Json::array();
-  for (const RowRange& range : checkpoint.rows) json["rows"].push_back({range.begin, range.end});
+  json["rows"] = json_of_rows(checkpoint.rows);
   json["b_columns"] = checkpoint.b_squares.size();
   json["passes"] = Json::array();
   for (const LoggedPass& pass : checkpoint.passes) json["passes"].push_back(pass.question);
@@ -117,13 +113,7 @@ Checkpoint parse_checkpoint(const std::string& text, const std::string& what, co
     }
     checkpoint.attempt = attempt_of(json.at("attempt"), what, sketch);
     checkpoint.exponents = json.at("exponents").get<std::vector<int>>();
-    for (const auto& range : json.at("rows")) {
-      const RowRange rows{range.at(0).get<std::int64_t>(), range.at(1).get<std::int64_t>()};
-      const bool legal = rows.begin >= 0 && rows.begin < rows.end && rows.end <= kMost &&
-                         (checkpoint.rows.empty() || checkpoint.rows.back().end < rows.begin);
-      checkpoint.rows.push_back(rows);
-      require(legal, ErrorKind::kInput, fmt::format("{} claims the rows {}", what, describe(checkpoint.rows)));
-    }
+    checkpoint.rows = rows_of_json(json.at("rows"), what);
     const auto columns = json.at("b_columns").get<std::int64_t>();
     require(columns >= 1 && columns <= kMaxSketchRows, ErrorKind::kInput,
             fmt::format("{} claims {} columns of b", what, columns));

@@ -1,7 +1,6 @@
 #include "src/checkpoint_keeper.h"
 
 #include <algorithm>
-#include <charconv>
 #include <csignal>
 #include <filesystem>
 #include <functional>
@@ -20,6 +19,7 @@
 #include "src/progress.h"
 #include "src/row_ranges.h"
 #include "src/row_source.h"
+#include "src/sketch_json.h"
 #include "src/sketch_pass.h"
 #include "src/solver.h"
 #include "src/stop_request.h"
@@ -72,26 +72,6 @@ void for_signal(const std::function<void()>& save) {
     ignore_ending_signals();
     throw;
   }
-}
-
-std::string text_of_rows(const std::vector<RowRange>& rows) {
-  std::string text;
-  for (const RowRange& range : rows) text += fmt::format("{} {} ", range.begin, range.end);
-  return text;
-}
-
-std::vector<RowRange> rows_of_text(const std::string& text) {
-  std::vector<std::int64_t> numbers;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  while (at < end) {
-    std::int64_t number = 0;
-    at = std::from_chars(at, end, number).ptr + 1;
-    numbers.push_back(number);
-  }
-  std::vector<RowRange> rows;
-  for (std::size_t i = 0; i + 1 < numbers.size(); i += 2) rows.push_back({numbers[i], numbers[i + 1]});
-  return rows;
 }
 
 }  // namespace
@@ -214,12 +194,13 @@ void CheckpointKeeper::save_sketch(Backend& backend, std::vector<RowRange>& rows
   comm_.sum(b_squares.data(), static_cast<std::int64_t>(b_squares.size()));
   state_.b_squares.resize(b_squares.size());
   for (std::size_t k = 0; k < b_squares.size(); ++k) state_.b_squares[k] += std::exchange(b_squares[k], 0.0);
-  const std::vector<std::string> texts = comm_.gather(text_of_rows(rows));
+  const std::vector<std::string> texts = comm_.gather(json_of_rows(joined_ranges(rows)).dump());
   rows.clear();
   const auto keep = [&] {
     if (!comm_.is_root()) return;
     for (const std::string& text : texts) {
-      for (const RowRange& range : rows_of_text(text)) state_.rows.push_back(range);
+      const std::vector<RowRange> of_rank = rows_of_json(nlohmann::ordered_json::parse(text), "a rank");
+      state_.rows.insert(state_.rows.end(), of_rank.begin(), of_rank.end());
     }
     state_.rows = joined_ranges(std::move(state_.rows));
     if (state_.sketch.empty()) {
@@ -305,7 +286,7 @@ void CheckpointKeeper::try_to_write() {
     written_ = std::chrono::steady_clock::now();  // not again at every border
     if (std::exchange(in_trouble_, true)) return;
     trouble_ = fmt::format("a checkpoint could not be written, and the run went on without it: {}", e.what());
-    progress_.line("warning: " + trouble_);
+    progress_.warning(trouble_);
   }
 }
 

@@ -17,16 +17,14 @@ double expected_passes(double tolerance, double ratio) {
 
 Route cheapest_route(const SolveCosts& costs, std::int64_t n, double tolerance, const RouteLimits& limits) {
   Route route;
-  route.read_seconds = costs.read;
   route.gram_seconds = costs.gram + kGramPasses * costs.pass;
   const auto columns = static_cast<double>(n);
   const auto consider = [&](double ratio) {
-    const double passes = expected_passes(tolerance, ratio);
-    const double seconds = costs.sketch(static_cast<std::int64_t>(std::ceil(ratio * columns))) + passes * costs.pass;
+    const double seconds = costs.sketch(static_cast<std::int64_t>(std::ceil(ratio * columns))) +
+                           expected_passes(tolerance, ratio) * costs.pass;
     if (route.oversample > 0 && seconds >= route.sketch_seconds) return;
     route.oversample = ratio;
     route.sketch_seconds = seconds;
-    route.sketch_passes = passes;
   };
   if (limits.oversample > 0) {
     consider(limits.oversample);

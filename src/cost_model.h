@@ -30,11 +30,6 @@ struct Route {
   Compression compression = Compression::kSketch;
   double oversample = 0;                        // d / n of the sketch, also where it is only the fall-back
   double sketch_seconds = 0, gram_seconds = 0;  // predicted, of either route after the first read
-  double read_seconds = 0;                      // predicted
-  double sketch_passes = 0;                     // over A, expected, after the first read
-
-  double passes() const { return 1 + (compression == Compression::kGram ? kGramPasses : sketch_passes); }
-  double seconds() const { return read_seconds + (compression == Compression::kGram ? gram_seconds : sketch_seconds); }
 };
 
 /// What a caller has settled already.

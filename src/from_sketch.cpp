@@ -41,12 +41,8 @@ SketchJob rowless_job(const MadeSketch& made, Backend& backend, const Communicat
   job.encoding = plain_encoding(job.shape.a_type);
   job.held_back = made.sketch.held_back();
   job.sketch_copies = kMadeCopies;
-  PlanLimits limits;
-  comm.together([&] { limits = backend.plan_limits(job_of_values(job)); });
-  limits.memory_bytes = comm.min(limits.memory_bytes);
-  limits.host_memory_bytes = comm.min(limits.host_memory_bytes);
+  PlanLimits limits = agreed_limits(job_of_values(job), 1, backend, comm);
   limits.asked = ResidencyChoice::kAuto;  // there is nothing to keep
-  limits.chunk_rows = 1;
   limits.rank_rows.assign(static_cast<std::size_t>(comm.size()), RowRange{});
   comm.together([&] { job.plan = make_plan(job.shape, job.spec, comm.size(), limits); });
   return job;
@@ -96,8 +92,6 @@ Attempt attempt_of(const MadeSketch& made, const SketchOptions& asked, const Met
   if (method.method == SolveMethod::kRefine) {
     attempt.sketch.check_rows = 0;
     attempt.sketch.sketch_rows = made.sketch.spec.d;
-    const double ratio = static_cast<double>(made.sketch.spec.d) / static_cast<double>(made.sketch.n);
-    attempt.passes = static_cast<int>(std::ceil(expected_passes(method.tolerance, ratio)));
   }
   return attempt;
 }

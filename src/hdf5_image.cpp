@@ -11,19 +11,17 @@
 
 namespace tallsketch {
 
-namespace {
-
-hid_t checked(hid_t id, const char* what) {
-  if (id < 0) throw Error(ErrorKind::kOutput, fmt::format("{} failed: {}", what, hdf5_error_text()));
+hid_t checked_output(hid_t id, const char* call) {
+  check_h5(id, ErrorKind::kOutput, call);
   return id;
 }
 
-void checked_status(herr_t status, const char* what) { checked(status, what); }
+namespace {
 
 Hdf5Handle text_type(const std::string& text) {
-  Hdf5Handle type(checked(H5Tcopy(H5T_C_S1), "H5Tcopy"), H5Tclose);
-  checked_status(H5Tset_size(type.get(), std::max<std::size_t>(1, text.size())), "H5Tset_size");
-  checked_status(H5Tset_cset(type.get(), H5T_CSET_UTF8), "H5Tset_cset");
+  Hdf5Handle type(checked_output(H5Tcopy(H5T_C_S1), "H5Tcopy"), H5Tclose);
+  checked_output(H5Tset_size(type.get(), std::max<std::size_t>(1, text.size())), "H5Tset_size");
+  checked_output(H5Tset_cset(type.get(), H5T_CSET_UTF8), "H5Tset_cset");
   return type;
 }
 
@@ -54,50 +52,56 @@ void require_scalar(const Hdf5File& file, const std::string& name, hid_t space) 
 
 }  // namespace
 
+void write_hdf5_text(hid_t object, const char* name, const std::string& text) {
+  const Hdf5Handle type = text_type(text);
+  const Hdf5Handle space(checked_output(H5Screate(H5S_SCALAR), "H5Screate"), H5Sclose);
+  const Hdf5Handle attribute(
+      checked_output(H5Acreate2(object, name, type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT), "H5Acreate2"),
+      H5Aclose);
+  checked_output(H5Awrite(attribute.get(), type.get(), text.data()), "H5Awrite");
+}
+
 Hdf5Image::Hdf5Image() {
   initialise_hdf5();
-  const Hdf5Handle access(checked(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate"), H5Pclose);
-  checked_status(H5Pset_fapl_core(access.get(), std::size_t{1} << 16, 0), "H5Pset_fapl_core");
-  file_ = Hdf5Handle(checked(H5Fcreate("image", H5F_ACC_TRUNC, H5P_DEFAULT, access.get()), "H5Fcreate"), H5Fclose);
+  const Hdf5Handle access(checked_output(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate"), H5Pclose);
+  checked_output(H5Pset_fapl_core(access.get(), std::size_t{1} << 16, 0), "H5Pset_fapl_core");
+  file_ =
+      Hdf5Handle(checked_output(H5Fcreate("image", H5F_ACC_TRUNC, H5P_DEFAULT, access.get()), "H5Fcreate"), H5Fclose);
 }
 
 void Hdf5Image::add(const char* name, const std::vector<double>& values, std::int64_t rows, std::int64_t cols, int rank,
                     ElementType stored) {
   const std::array<hsize_t, 2> dims = {static_cast<hsize_t>(rows), static_cast<hsize_t>(cols)};
-  const Hdf5Handle space(checked(H5Screate_simple(rank, dims.data(), nullptr), "H5Screate_simple"), H5Sclose);
+  const Hdf5Handle space(checked_output(H5Screate_simple(rank, dims.data(), nullptr), "H5Screate_simple"), H5Sclose);
   const hid_t type = stored == ElementType::kFloat64 ? H5T_IEEE_F64LE : H5T_IEEE_F32LE;
   const Hdf5Handle dataset(
-      checked(H5Dcreate2(file_.get(), name, type, space.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "H5Dcreate2"),
+      checked_output(H5Dcreate2(file_.get(), name, type, space.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+                     "H5Dcreate2"),
       H5Dclose);
-  checked_status(H5Dwrite(dataset.get(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), "H5Dwrite");
+  checked_output(H5Dwrite(dataset.get(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), "H5Dwrite");
 }
 
 void Hdf5Image::add_text(const char* name, const std::string& text) {
   const Hdf5Handle type = text_type(text);
-  const Hdf5Handle space(checked(H5Screate(H5S_SCALAR), "H5Screate"), H5Sclose);
+  const Hdf5Handle space(checked_output(H5Screate(H5S_SCALAR), "H5Screate"), H5Sclose);
   const Hdf5Handle dataset(
-      checked(H5Dcreate2(file_.get(), name, type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
-              "H5Dcreate2"),
+      checked_output(H5Dcreate2(file_.get(), name, type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+                     "H5Dcreate2"),
       H5Dclose);
-  checked_status(H5Dwrite(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, text.data()), "H5Dwrite");
+  checked_output(H5Dwrite(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, text.data()), "H5Dwrite");
 }
 
 void Hdf5Image::add_attribute(const char* dataset, const char* name, const std::string& text) {
-  const Hdf5Handle object(checked(H5Dopen2(file_.get(), dataset, H5P_DEFAULT), "H5Dopen2"), H5Dclose);
-  const Hdf5Handle type = text_type(text);
-  const Hdf5Handle space(checked(H5Screate(H5S_SCALAR), "H5Screate"), H5Sclose);
-  const Hdf5Handle attribute(
-      checked(H5Acreate2(object.get(), name, type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT), "H5Acreate2"),
-      H5Aclose);
-  checked_status(H5Awrite(attribute.get(), type.get(), text.data()), "H5Awrite");
+  const Hdf5Handle object(checked_output(H5Dopen2(file_.get(), dataset, H5P_DEFAULT), "H5Dopen2"), H5Dclose);
+  write_hdf5_text(object.get(), name, text);
 }
 
 std::vector<std::byte> Hdf5Image::bytes() const {
-  checked_status(H5Fflush(file_.get(), H5F_SCOPE_LOCAL), "H5Fflush");
+  checked_output(H5Fflush(file_.get(), H5F_SCOPE_LOCAL), "H5Fflush");
   const ssize_t size = H5Fget_file_image(file_.get(), nullptr, 0);
-  checked_status(size < 0 ? -1 : 0, "H5Fget_file_image");
+  checked_output(size < 0 ? -1 : 0, "H5Fget_file_image");
   std::vector<std::byte> image(static_cast<std::size_t>(size));
-  checked_status(H5Fget_file_image(file_.get(), image.data(), image.size()) < 0 ? -1 : 0, "H5Fget_file_image");
+  checked_output(H5Fget_file_image(file_.get(), image.data(), image.size()) < 0 ? -1 : 0, "H5Fget_file_image");
   return image;
 }
 

@@ -12,6 +12,12 @@
 
 namespace tallsketch {
 
+/// The identifier, or status, of a call of HDF5 that writes. Errors: kOutput, with the call's name and HDF5's reason
+hid_t checked_output(hid_t id, const char* call);
+
+/// A text attribute of an open object, below 64 KiB. Errors: kOutput
+void write_hdf5_text(hid_t object, const char* name, const std::string& text);
+
 /// Errors of all functions: kOutput, with HDF5's own reason.
 class Hdf5Image {
  public:

@@ -12,40 +12,24 @@ namespace tallsketch {
 
 namespace {
 
-hid_t checked(hid_t id, const char* what) {
-  if (id < 0) throw Error(ErrorKind::kOutput, fmt::format("{} failed: {}", what, hdf5_error_text()));
-  return id;
-}
-
-void checked_status(herr_t status, const char* what) { checked(status, what); }
-
-void write_text_attribute(hid_t object, const char* name, const std::string& text) {
-  const Hdf5Handle type(checked(H5Tcopy(H5T_C_S1), "H5Tcopy"), H5Tclose);
-  checked_status(H5Tset_size(type.get(), std::max<std::size_t>(1, text.size())), "H5Tset_size");
-  checked_status(H5Tset_cset(type.get(), H5T_CSET_UTF8), "H5Tset_cset");
-  const Hdf5Handle space(checked(H5Screate(H5S_SCALAR), "H5Screate"), H5Sclose);
-  const Hdf5Handle attribute(
-      checked(H5Acreate2(object, name, type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT), "H5Acreate2"), H5Aclose);
-  checked_status(H5Awrite(attribute.get(), type.get(), text.data()), "H5Awrite");
-}
-
 Hdf5Handle simple_space(std::int64_t rows, std::int64_t cols, int rank) {
   const std::array<hsize_t, 2> dims = {static_cast<hsize_t>(rows), static_cast<hsize_t>(cols)};
-  return {checked(H5Screate_simple(rank, dims.data(), nullptr), "H5Screate_simple"), H5Sclose};
+  return {checked_output(H5Screate_simple(rank, dims.data(), nullptr), "H5Screate_simple"), H5Sclose};
 }
 
 /// IEEE binary16, little-endian, as h5py's float16.
 Hdf5Handle half_type() {
-  Hdf5Handle type(checked(H5Tcopy(H5T_IEEE_F32LE), "H5Tcopy"), H5Tclose);
-  checked_status(H5Tset_fields(type.get(), 15, 10, 5, 0, 10), "H5Tset_fields");
-  checked_status(H5Tset_size(type.get(), 2), "H5Tset_size");
-  checked_status(H5Tset_ebias(type.get(), 15), "H5Tset_ebias");
+  Hdf5Handle type(checked_output(H5Tcopy(H5T_IEEE_F32LE), "H5Tcopy"), H5Tclose);
+  checked_output(H5Tset_fields(type.get(), 15, 10, 5, 0, 10), "H5Tset_fields");
+  checked_output(H5Tset_size(type.get(), 2), "H5Tset_size");
+  checked_output(H5Tset_ebias(type.get(), 15), "H5Tset_ebias");
   return type;
 }
 
 Hdf5Handle stored_type(ElementType type) {
   if (type == ElementType::kFloat16) return half_type();
-  return {checked(H5Tcopy(type == ElementType::kFloat64 ? H5T_IEEE_F64LE : H5T_IEEE_F32LE), "H5Tcopy"), H5Tclose};
+  return {checked_output(H5Tcopy(type == ElementType::kFloat64 ? H5T_IEEE_F64LE : H5T_IEEE_F32LE), "H5Tcopy"),
+          H5Tclose};
 }
 
 }  // namespace
@@ -69,30 +53,30 @@ std::vector<std::byte> solution_image(const Solution& solution, std::int64_t n, 
 ProblemOffsets create_problem_file(const std::string& path, std::int64_t rows, std::int64_t cols, ElementType a_type,
                                    const std::vector<double>& x_true, const std::string& provenance) {
   initialise_hdf5();
-  const Hdf5Handle file(checked(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), "H5Fcreate"),
+  const Hdf5Handle file(checked_output(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), "H5Fcreate"),
                         H5Fclose);
-  const Hdf5Handle creation(checked(H5Pcreate(H5P_DATASET_CREATE), "H5Pcreate"), H5Pclose);
+  const Hdf5Handle creation(checked_output(H5Pcreate(H5P_DATASET_CREATE), "H5Pcreate"), H5Pclose);
   // Space at once and no fill values: the offsets are known now, and the data is written once, by the ranks.
-  checked_status(H5Pset_alloc_time(creation.get(), H5D_ALLOC_TIME_EARLY), "H5Pset_alloc_time");
-  checked_status(H5Pset_fill_time(creation.get(), H5D_FILL_TIME_NEVER), "H5Pset_fill_time");
+  checked_output(H5Pset_alloc_time(creation.get(), H5D_ALLOC_TIME_EARLY), "H5Pset_alloc_time");
+  checked_output(H5Pset_fill_time(creation.get(), H5D_FILL_TIME_NEVER), "H5Pset_fill_time");
   const auto create = [&](const char* name, ElementType type, std::int64_t m, std::int64_t n, int rank) {
     const Hdf5Handle stored = stored_type(type);
     const Hdf5Handle space = simple_space(m, n, rank);
-    return Hdf5Handle(
-        checked(H5Dcreate2(file.get(), name, stored.get(), space.get(), H5P_DEFAULT, creation.get(), H5P_DEFAULT),
-                "H5Dcreate2"),
-        H5Dclose);
+    return Hdf5Handle(checked_output(H5Dcreate2(file.get(), name, stored.get(), space.get(), H5P_DEFAULT,
+                                                creation.get(), H5P_DEFAULT),
+                                     "H5Dcreate2"),
+                      H5Dclose);
   };
   const Hdf5Handle a = create("/A", a_type, rows, cols, 2);
   const ElementType b_type = a_type == ElementType::kFloat64 ? ElementType::kFloat64 : ElementType::kFloat32;
   const Hdf5Handle b = create("/b", b_type, rows, 1, 1);
   const Hdf5Handle x = create("/x_true", ElementType::kFloat64, cols, 1, 1);
-  checked_status(H5Dwrite(x.get(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, x_true.data()), "H5Dwrite");
-  write_text_attribute(a.get(), "provenance", provenance);
+  checked_output(H5Dwrite(x.get(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, x_true.data()), "H5Dwrite");
+  write_hdf5_text(a.get(), "provenance", provenance);
   const haddr_t a_offset = H5Dget_offset(a.get());
   const haddr_t b_offset = H5Dget_offset(b.get());
   require(a_offset != HADDR_UNDEF && b_offset != HADDR_UNDEF, ErrorKind::kInternal, "HDF5 gave no file offsets");
-  checked_status(H5Fflush(file.get(), H5F_SCOPE_LOCAL), "H5Fflush");
+  checked_output(H5Fflush(file.get(), H5F_SCOPE_LOCAL), "H5Fflush");
   return {static_cast<std::int64_t>(a_offset), static_cast<std::int64_t>(b_offset)};
 }
 

@@ -28,21 +28,14 @@ bool gram_allowed(const SketchOptions& sketch, const MethodOptions& method) {
           method.reduced_solver == ReducedSolverChoice::kCholesky);
 }
 
-/// Where rows stay if the least of the routes leaves room for them; plan_together sees to the sketch.
-Residency likely_residency(const PlanLimits& limits, const ProblemShape& shape, std::int64_t rows) {
-  const std::int64_t least = limits.scratch_bytes(1) + 5 * (shape.n + shape.r) * (shape.n + shape.r) * 8;
-  const auto has_room = [](std::int64_t bytes, std::int64_t limit) { return limit <= 0 || bytes < limit; };
-  switch (limits.asked) {
-    case ResidencyChoice::kAuto: break;
-    case ResidencyChoice::kDevice: return Residency::kDevice;
-    case ResidencyChoice::kHost: return Residency::kHost;
-    case ResidencyChoice::kFile: return Residency::kFile;
+/// Where rows stay beside the least of the sketches; plan_together sees to the one that is made.
+Residency likely_residency(const SketchJob& job, int ranks, const PlanLimits& limits) {
+  try {
+    return make_plan(job.shape, job.spec, ranks, limits).residency;
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::kMemory) throw;
+    return Residency::kFile;
   }
-  if (limits.kept_row_bytes > 0 && has_room(rows * limits.kept_row_bytes + least, limits.memory_bytes)) {
-    return limits.kept_residency;
-  }
-  const bool pinned = limits.pinned_row_bytes > 0 && has_room(rows * limits.pinned_row_bytes, limits.host_memory_bytes);
-  return pinned ? Residency::kHost : Residency::kFile;
 }
 
 /// Rank 0's choice, for all ranks.
@@ -63,7 +56,7 @@ Route agreed_route(const SketchOptions& sketch, const MethodOptions& method, con
                         .encoding = source.encoding(),
                         .refine = true,
                         .kept = rows_kept};
-    const RowPlace place{likely_residency(backend.plan_limits(job), shape, rows), rows_kept};
+    const RowPlace place{likely_residency(job, ranks, backend.plan_limits(job)), rows_kept};
     route = cheapest_route(backend.solve_costs(shape, rows, place), shape.n, method.tolerance, limits);
   });
   // Standard errors from the Gram matrix are exact.

@@ -58,6 +58,12 @@ void Progress::line(const std::string& text) {
   write(text);
 }
 
+void Progress::warning(const std::string& text) {
+  if (stream_ == nullptr) return;
+  const std::lock_guard lock(mutex_);
+  if (warned_.insert(text).second) write("warning: " + text);
+}
+
 void Progress::detail(const std::string& text) {
   if (verbose_) line(text);
 }

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstdio>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -45,6 +46,8 @@ class Progress {
 
   /// Writes one line and flushes, so that a batch log shows it at once.
   void line(const std::string& text);
+  /// "warning: text", unless that was told before.
+  void warning(const std::string& text);
   /// Like line, only with --verbose.
   void detail(const std::string& text);
   /// What is under way from now on. The same name again goes on with the stage.
@@ -64,6 +67,7 @@ class Progress {
   const Pace pace_;
   std::mutex mutex_;  // for all below, and the order of lines
   std::condition_variable changed_;
+  std::set<std::string> warned_;
   std::string stage_ = "start";
   std::string state_;  // the last fraction of the stage; empty: none yet
   Clock::time_point stage_start_ = Clock::now(), state_time_ = stage_start_, last_line_ = stage_start_;

@@ -44,13 +44,7 @@ void parse_rows(const Json& json, const std::string& what, StoredSketch& sketch)
   const bool sizes = sketch.n >= 1 && sketch.r >= 1 && sketch.n <= kMost && sketch.r <= kMost;
   require(sizes, ErrorKind::kInput, fmt::format("{} claims n = {}, r = {}", what, sketch.n, sketch.r));
   sketch.a_type = type_of_word(json.at("dtype").get<std::string>(), what);
-  for (const auto& range : json.at("rows")) {
-    sketch.rows.push_back({range.at(0).get<std::int64_t>(), range.at(1).get<std::int64_t>()});
-    const RowRange rows = sketch.rows.back();
-    const bool legal = rows.begin >= 0 && rows.begin < rows.end && rows.end <= kMost &&
-                       (sketch.rows.size() == 1 || sketch.rows[sketch.rows.size() - 2].end < rows.begin);
-    require(legal, ErrorKind::kInput, fmt::format("{} claims the rows {}", what, describe(sketch.rows)));
-  }
+  sketch.rows = rows_of_json(json.at("rows"), what);
   require(!sketch.rows.empty(), ErrorKind::kInput, fmt::format("{} covers no rows", what));
   sketch.exponents = json.at("exponents").get<std::vector<int>>();
   require(sketch.exponents.empty() || std::ssize(sketch.exponents) == sketch.n + sketch.r, ErrorKind::kInput,
@@ -114,8 +108,7 @@ std::string identity_json(const StoredSketch& sketch, const std::string& command
   json["n"] = sketch.n;
   json["r"] = sketch.r;
   json["dtype"] = to_word(sketch.a_type);
-  json["rows"] = Json::array();
-  for (const RowRange& range : sketch.rows) json["rows"].push_back({range.begin, range.end});
+  json["rows"] = json_of_rows(sketch.rows);
   json["exponents"] = sketch.exponents;
   json["files"] = sketch.files;
   json["tool"] = {{"version", version_number()}, {"git", version_git()}};

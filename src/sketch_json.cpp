@@ -2,6 +2,8 @@
 
 #include <optional>
 
+#include "src/row_ranges.h"
+
 namespace tallsketch {
 
 namespace {
@@ -54,6 +56,26 @@ SketchOptions sketch_options_of(const Json& json, const std::string& what) {
     read_if_said(json, "zeta", kMaxZeta, what, options.zeta);
   }
   return options;
+}
+
+Json json_of_rows(const std::vector<RowRange>& rows) {
+  Json json = Json::array();
+  for (const RowRange& range : rows) json.push_back({range.begin, range.end});
+  return json;
+}
+
+std::vector<RowRange> rows_of_json(const Json& json, const std::string& what) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 60;
+  std::vector<RowRange> rows;
+  std::int64_t least = 0;
+  for (const auto& range : json) {
+    rows.push_back({range.at(0).get<std::int64_t>(), range.at(1).get<std::int64_t>()});
+    const RowRange& last = rows.back();
+    require(least <= last.begin && last.begin < last.end && last.end <= kMost, ErrorKind::kInput,
+            fmt::format("{} claims the rows {}", what, describe(rows)));
+    least = last.end + 1;
+  }
+  return rows;
 }
 
 }  // namespace tallsketch

@@ -1,8 +1,9 @@
-// S as fields of JSON text, and back: the same in sketch files and in checkpoints. Pure.
-// Used by sketch_file and checkpoint.
+// S and the rows that it covers as fields of JSON text, and back: the same in sketch files and in checkpoints. Pure.
+// Used by sketch_file, checkpoint and checkpoint_keeper.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 #include "src/choices.h"
 #include "src/error.h"
 #include "src/options.h"
+#include "src/row_range.h"
 
 namespace tallsketch {
 
@@ -31,5 +33,10 @@ void add_sketch_fields(const SketchOptions& options, nlohmann::ordered_json& jso
 /// Errors  kInput for words and numbers that no command line may have, naming the field; nlohmann's own for a field that is
 ///         missing or of another type
 SketchOptions sketch_options_of(const nlohmann::ordered_json& json, const std::string& what);
+
+/// [[begin, end], ...]; ranges are sorted, disjoint and not adjacent.
+nlohmann::ordered_json json_of_rows(const std::vector<RowRange>& rows);
+/// Errors  kInput where they are not
+std::vector<RowRange> rows_of_json(const nlohmann::ordered_json& json, const std::string& what);
 
 }  // namespace tallsketch

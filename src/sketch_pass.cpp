@@ -104,7 +104,7 @@ std::vector<int> exponents_for_range(const SketchJob& job, const SketchRange& ra
       fmt::format("columns scaled by powers of two, because values of A or b leave the range of an {}; A was read "
                   "twice more for that",
                   describe_compression(job)));
-  context.progress.line("sketching again: " + report.warnings.back());
+  context.progress.warning(report.warnings.back());
   return scaling_exponents(largest, job.shape);
 }
 

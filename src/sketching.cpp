@@ -35,12 +35,11 @@ std::vector<RowRange> rows_of_ranks(const MatrixPlace& place, std::int64_t m, st
   return rows;
 }
 
-SketchJob planned_job(const SketchOptions& options, const MatrixPlace& place, std::uint64_t chunk_rows,
-                      const RowSource& source, Backend& backend, const SolveContext& context) {
+SketchJob job_at_place(const SketchOptions& options, const MatrixPlace& place, std::uint64_t chunk_rows,
+                       const RowSource& source, Backend& backend, const SolveContext& context) {
   const Communicator& comm = context.comm;
   const ProblemShape& shape = source.shape();
   SketchJob job;
-  PlanLimits limits;
   comm.together([&] {
     require_in_matrix(place, shape);
     MethodOptions one_pass;
@@ -52,11 +51,8 @@ SketchJob planned_job(const SketchOptions& options, const MatrixPlace& place, st
     ProblemShape whole = shape;
     whole.m = place.total_rows > 0 ? place.total_rows : place.first_row + shape.m;
     job.spec = make_sketch_spec(whole, attempt.sketch);
-    limits = backend.plan_limits(job);
   });
-  limits.memory_bytes = comm.min(limits.memory_bytes);
-  limits.host_memory_bytes = comm.min(limits.host_memory_bytes);
-  limits.chunk_rows = static_cast<std::int64_t>(chunk_rows);
+  PlanLimits limits = agreed_limits(job, chunk_rows, backend, comm);
   limits.rank_rows = rows_of_ranks(place, shape.m, job.spec.batch_rows, comm.size());
   comm.together([&] { job.plan = make_plan(shape, job.spec, comm.size(), limits); });
   job.rows = job.plan.rank_rows[static_cast<std::size_t>(comm.rank())];
@@ -71,7 +67,7 @@ StoredSketch sketch_rows_of(const SketchOptions& options, const MatrixPlace& pla
   const ProblemShape& shape = source.shape();
   report.shape = shape;
   report.source = source.info();
-  const SketchJob job = planned_job(options, place, chunk_rows, source, backend, context);
+  const SketchJob job = job_at_place(options, place, chunk_rows, source, backend, context);
   StoredSketch stored;
   stored.spec = job.spec;
   stored.check_rows = job.held_back.count;

@@ -67,7 +67,7 @@ Reduced compress_and_solve(const Attempt& attempt, const MethodOptions& method, 
 
 void announce(const Attempt& finer, const std::string& why, const SolveContext& context, Report& report) {
   report.warnings.push_back(fmt::format("going on with an {}, because {}", describe(finer), why));
-  context.progress.line(report.warnings.back());
+  context.progress.warning(report.warnings.back());
 }
 
 /// Whether the backend has all rows of this attempt as they are stored: rows that were scaled are others.
@@ -75,18 +75,19 @@ bool keeps_stored_rows(const Reduced& reduced, const Backend& backend) {
   return backend.keeps_rows() && reduced.sketch.exponents.empty();
 }
 
-/// What passes cost where rows are not kept: once, from the first pass.
+/// What passes cost where rows are not kept: once, whatever further attempts there are.
 void warn_of_passes(const Reduced& reduced, const SolveContext& context, Report& report) {
+  const std::string start = "A does not stay in memory: ";
+  const auto is_told = [&](const std::string& warning) { return warning.starts_with(start); };
+  if (std::any_of(report.warnings.begin(), report.warnings.end(), is_told)) return;
   const ProblemShape& shape = reduced.job.shape;
   const double seconds = reduced.sketch.seconds;
-  const std::string warning = fmt::format(
-      "A does not stay in memory: every pass of the refinement, some {}, reads all {} again{}; more --memory or more "
-      "ranks keep it, --method sketch-solve needs one pass only",
-      std::max(1, reduced.job.plan.passes - 1), bytes_text(shape.m * shape.a_row_bytes()),
-      seconds > 0 ? fmt::format(", about {:.2g} s each as the first took", seconds) : "");
-  if (std::count(report.warnings.begin(), report.warnings.end(), warning) > 0) return;
-  report.warnings.push_back(warning);
-  context.progress.line(warning);
+  report.warnings.push_back(fmt::format(
+      "{}every pass of the refinement, some {}, reads all {} again{}; more --memory or more ranks keep it, --method "
+      "sketch-solve needs one pass only",
+      start, std::max(1, reduced.job.plan.passes - 1), bytes_text(shape.m * shape.a_row_bytes()),
+      seconds > 0 ? fmt::format(", about {:.2g} s each as the first took", seconds) : ""));
+  context.progress.warning(report.warnings.back());
 }
 
 /// Refines the reduced problem's solution over all ranks. Collective.

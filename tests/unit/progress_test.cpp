@@ -202,3 +202,15 @@ TEST_CASE("Silence is silent, details are for --verbose, and an end does not wai
   }
   CHECK(std::chrono::steady_clock::now() - start < 60s);  // of an hour
 }
+
+TEST_CASE("A warning is told once, however often it is given") {
+  const Lines lines;
+  Progress progress(lines.stream());
+  progress.warning("few digits");
+  progress.line("few digits");
+  progress.warning("few digits");
+  progress.warning("fewer digits");
+  CHECK(lines.all() == std::vector<std::string>{"warning: few digits", "few digits", "warning: fewer digits"});
+  Progress silent(nullptr);
+  silent.warning("few digits");
+}
