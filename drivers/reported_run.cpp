@@ -120,9 +120,10 @@ void ReportedRun::write(const std::string& status, const std::function<void()>& 
     if (!comm.is_root()) return;
     tell_trouble();
     timer.time(Phase::kWrite, result);
-    if (keeper) keeper->finish();
   });
   ignore_ending_signals();  // the result is saved: a job that is ended now has not lost it, and must not say so
+  // Only now: a signal until then leaves the checkpoint beside the result, to be gone on with.
+  if (keeper && comm.is_root()) keeper->finish();
 }
 
 int ReportedRun::finish(const std::function<void()>& told, const std::string& result) {

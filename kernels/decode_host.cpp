@@ -1,5 +1,5 @@
 // Every stored form is decoded by runs of elements that lie side by side in the file; rows stored by columns go through
-// a tile of decoded elements that stays in the first-level cache.
+// a tile of decoded elements that stays in the second-level cache.
 #include "kernels/decode_host.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ template <class Word>
 using Unaligned __attribute__((aligned(1), may_alias)) = Word;
 
 inline __attribute__((always_inline)) std::uint8_t swapped_bytes(std::uint8_t x) { return x; }
-inline __attribute__((always_inline)) std::uint16_t swapped_bytes(std::uint16_t x) { return swap_bytes16(x); }
+inline __attribute__((always_inline)) std::uint16_t swapped_bytes(std::uint16_t x) { return __builtin_bswap16(x); }
 inline __attribute__((always_inline)) std::uint32_t swapped_bytes(std::uint32_t x) { return __builtin_bswap32(x); }
 inline __attribute__((always_inline)) std::uint64_t swapped_bytes(std::uint64_t x) { return __builtin_bswap64(x); }
 

@@ -1,5 +1,5 @@
-// Half precision as bit patterns: IEEE binary16 and bfloat16 to and from float and double, and byte order.
-// Called by the HDF5 reader, the host sketch and the conversion kernels. Needs no F16C and no rounding mode: what
+// Half precision as bit patterns: IEEE binary16 and bfloat16 to and from float and double.
+// Called by the decoders, the host sketch and the conversion kernels. Needs no F16C and no rounding mode: what
 // narrows is integer arithmetic without branches, so that host loops vectorise (AVX2 and up) and all backends agree.
 #pragma once
 
@@ -26,18 +26,6 @@ TALLSKETCH_HOST_DEVICE std::uint64_t bits_of_double(double value) {
   std::uint64_t bits;
   std::memcpy(&bits, &value, sizeof bits);
   return bits;
-}
-
-/// Byte order reversed.
-TALLSKETCH_HOST_DEVICE std::uint16_t swap_bytes16(std::uint16_t x) {
-  return static_cast<std::uint16_t>((x << 8) | (x >> 8));
-}
-TALLSKETCH_HOST_DEVICE std::uint32_t swap_bytes32(std::uint32_t x) {
-  return (x << 24) | ((x & 0xff00U) << 8) | ((x >> 8) & 0xff00U) | (x >> 24);
-}
-TALLSKETCH_HOST_DEVICE std::uint64_t swap_bytes64(std::uint64_t x) {
-  return (static_cast<std::uint64_t>(swap_bytes32(static_cast<std::uint32_t>(x))) << 32) |
-         swap_bytes32(static_cast<std::uint32_t>(x >> 32));
 }
 
 // Widening: exact --------------------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 #include "src/file_source.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <vector>
 
@@ -21,7 +20,8 @@ namespace {
 
 /// A file of that very name comes before the reading as FILE:/name.
 DatasetName find_dataset_name(const std::string& text) {
-  if (std::filesystem::exists(text)) return {text, ""};
+  std::error_code ignored;  // what cannot be asked about is told when it is opened
+  if (std::filesystem::exists(text, ignored)) return {text, ""};
   return parse_dataset_name(text);
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -85,19 +84,17 @@ std::string object_address(hid_t object) {
 #endif
 }
 
-/// Errors: kInput: no such dataset, or one of another file
-void check_is_there(const Hdf5File& file, const std::string& name) {
+/// A dataset of this file, opened to be asked. Errors: kInput: no such dataset, or one of another file
+Hdf5Handle probe_of(const Hdf5File& file, const std::string& name) {
   require(file.has(name), ErrorKind::kInput,
           fmt::format("'{}' has no dataset {} ({}); name it with --a, --b or FILE:/name", file.path(), name,
                       dataset_list(file.handle())));
-  const Hdf5Handle probe(H5Dopen2(file.handle(), name.c_str(), H5P_DEFAULT), H5Dclose);
-  if (probe.get() < 0) {
-    throw Error(ErrorKind::kInput,
-                fmt::format("cannot open dataset {} of '{}': {}", name, file.path(), hdf5_error_text()));
-  }
+  Hdf5Handle probe(H5Dopen2(file.handle(), name.c_str(), H5P_DEFAULT), H5Dclose);
+  check_h5(probe.get(), ErrorKind::kInput, fmt::format("cannot open dataset {} of '{}'", name, file.path()));
   require(file_number(probe.get()) == file_number(file.handle()), ErrorKind::kInput,
           fmt::format("dataset {} of '{}' is a link into another file, '{}'; give that file itself", name, file.path(),
                       file_name(probe.get())));
+  return probe;
 }
 
 std::array<hsize_t, 2> chunk_of(hid_t creation, int rank) {
@@ -109,7 +106,7 @@ std::array<hsize_t, 2> chunk_of(hid_t creation, int rank) {
 /// How it is opened: with a chunk cache that holds two rows (columns) of chunks, so that a chunk shared by two reads is
 /// decompressed once.
 Hdf5Handle access_of(const Hdf5File& file, const std::string& name, bool by_columns) {
-  const Hdf5Handle probe(H5Dopen2(file.handle(), name.c_str(), H5P_DEFAULT), H5Dclose);
+  const Hdf5Handle probe = probe_of(file, name);
   const Hdf5Handle creation(H5Dget_create_plist(probe.get()), H5Pclose);
   Hdf5Handle access(H5Pcreate(H5P_DATASET_ACCESS), H5Pclose);
   const Hdf5Handle space(H5Dget_space(probe.get()), H5Sclose);
@@ -122,7 +119,7 @@ Hdf5Handle access_of(const Hdf5File& file, const std::string& name, bool by_colu
     std::array<hsize_t, 2> dims = {0, 1};
     H5Sget_simple_extent_dims(space.get(), dims.data(), nullptr);
     const std::array<hsize_t, 2> chunk = chunk_of(creation.get(), rank);
-    const std::size_t across = by_columns ? 0 : 1;
+    const std::size_t across = by_columns && rank == 2 ? 0 : 1;
     const hsize_t chunks = (dims[across] + chunk[across] - 1) / chunk[across];
     const std::size_t row_of_chunks = static_cast<std::size_t>(chunk[0] * chunk[1] * chunks) * H5Tget_size(type.get());
     constexpr std::size_t kCacheLimit = std::size_t{256} << 20;
@@ -236,7 +233,6 @@ StoredFacts facts_of(const Hdf5File& file, const std::string& name, const Hdf5Ha
   const Hdf5Type type = hdf5_type_of(dataset, where);
   facts.type = type.type;
   facts.big_endian = type.big_endian;
-  facts.swapped = stored_size(type.type) > 1 && type.big_endian != (std::endian::native == std::endian::big);
   if (!type.warning.empty()) facts.warnings.push_back(type.warning);
   facts.matlab = H5Aexists(dataset.get(), "MATLAB_class") > 0;
   require(H5Aexists(dataset.get(), "MATLAB_empty") <= 0, ErrorKind::kInput,
@@ -265,7 +261,6 @@ Hdf5Dataset::Hdf5Dataset(const Hdf5File& file, const std::string& name, Opened o
 }
 
 Hdf5Dataset::Opened Hdf5Dataset::open_cached(const Hdf5File& file, const std::string& name, bool by_columns) {
-  check_is_there(file, name);
   Opened opened;
   opened.access = access_of(file, name, by_columns);
   opened.dataset = open_dataset(file.handle(), name, file.path(), opened.access);

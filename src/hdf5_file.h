@@ -1,5 +1,5 @@
 // Hdf5File: the HDF5 C library behind owners that close and calls that are checked.
-// The only file that includes hdf5.h; one thread a rank calls. Used by hdf5_dataset, hdf5_type and hdf5_writer.
+// The only file that includes hdf5.h; one thread a rank calls. Used by hdf5_dataset, hdf5_type, hdf5_image, hdf5_writer and file_source.
 #pragma once
 
 #include <source_location>

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -25,12 +24,6 @@ Hdf5Handle text_type(const std::string& text) {
   return type;
 }
 
-std::int64_t bytes_of(const Hdf5File& file) {
-  std::error_code failed;
-  const auto bytes = std::filesystem::file_size(file.path(), failed);
-  return failed ? 0 : static_cast<std::int64_t>(bytes);
-}
-
 [[noreturn]] void fail_to_read(const Hdf5File& file, const std::string& name) {
   throw Error(ErrorKind::kInput, fmt::format("cannot read {} of '{}': {}", name, file.path(), hdf5_error_text()));
 }
@@ -40,7 +33,7 @@ std::string room_for(const Hdf5File& file, const std::string& name, hid_t type) 
   require(H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0, ErrorKind::kInput,
           fmt::format("{} of '{}' is not text as tallsketch writes it", name, file.path()));
   const std::size_t bytes = H5Tget_size(type);
-  require(static_cast<std::int64_t>(bytes) <= bytes_of(file), ErrorKind::kInput,
+  require(static_cast<std::int64_t>(bytes) <= file.input().bytes(), ErrorKind::kInput,
           fmt::format("{} of '{}' claims {} bytes, more than the file has: it is corrupt", name, file.path(), bytes));
   return std::string(bytes, '\0');
 }
@@ -126,48 +119,31 @@ std::string hdf5_text_attribute(const Hdf5File& file, const std::string& dataset
   return text;
 }
 
-namespace {
-
-/// An open dataset of Hdf5Image::add, and its shape.
-struct OpenMatrix {
-  Hdf5Handle dataset;
-  std::array<hsize_t, 2> dims = {0, 1};
-};
-
-OpenMatrix open_matrix(const Hdf5File& file, const std::string& name) {
-  OpenMatrix matrix;
-  matrix.dataset = Hdf5Handle(H5Dopen2(file.handle(), name.c_str(), H5P_DEFAULT), H5Dclose);
-  if (matrix.dataset.get() < 0) fail_to_read(file, name);
-  const Hdf5Handle space(H5Dget_space(matrix.dataset.get()), H5Sclose);
+std::vector<double> hdf5_values(const Hdf5File& file, const std::string& name, std::int64_t rows, std::int64_t cols,
+                                ElementType stored) {
+  const Hdf5Handle dataset(H5Dopen2(file.handle(), name.c_str(), H5P_DEFAULT), H5Dclose);
+  if (dataset.get() < 0) fail_to_read(file, name);
+  const Hdf5Handle space(H5Dget_space(dataset.get()), H5Sclose), type(H5Dget_type(dataset.get()), H5Tclose);
+  const Hdf5Handle creation(H5Dget_create_plist(dataset.get()), H5Pclose);
   const int rank = H5Sget_simple_extent_ndims(space.get());
   require(rank == 1 || rank == 2, ErrorKind::kInput,
           fmt::format("{} of '{}' has {} dimensions: the file is corrupt", name, file.path(), rank));
-  H5Sget_simple_extent_dims(space.get(), matrix.dims.data(), nullptr);
-  return matrix;
-}
-
-}  // namespace
-
-std::vector<double> hdf5_values(const Hdf5File& file, const std::string& name, std::int64_t rows, std::int64_t cols,
-                                ElementType stored) {
-  const OpenMatrix matrix = open_matrix(file, name);
-  const Hdf5Handle type(H5Dget_type(matrix.dataset.get()), H5Tclose);
-  const Hdf5Handle creation(H5Dget_create_plist(matrix.dataset.get()), H5Pclose);
-  const bool as_written =
-      matrix.dims == std::array<hsize_t, 2>{static_cast<hsize_t>(rows), static_cast<hsize_t>(cols)} &&
-      H5Tequal(type.get(), stored == ElementType::kFloat64 ? H5T_IEEE_F64LE : H5T_IEEE_F32LE) > 0 &&
-      H5Pget_layout(creation.get()) == H5D_CONTIGUOUS && H5Pget_external_count(creation.get()) == 0;
+  std::array<hsize_t, 2> dims = {0, 1};
+  H5Sget_simple_extent_dims(space.get(), dims.data(), nullptr);
+  const bool as_written = dims == std::array<hsize_t, 2>{static_cast<hsize_t>(rows), static_cast<hsize_t>(cols)} &&
+                          H5Tequal(type.get(), stored == ElementType::kFloat64 ? H5T_IEEE_F64LE : H5T_IEEE_F32LE) > 0 &&
+                          H5Pget_layout(creation.get()) == H5D_CONTIGUOUS && H5Pget_external_count(creation.get()) == 0;
   require(as_written, ErrorKind::kInput,
           fmt::format("{} of '{}' is {} x {}; it should be {} x {} {}, contiguous: the file is corrupt, or not as "
                       "tallsketch wrote it",
-                      name, file.path(), matrix.dims[0], matrix.dims[1], rows, cols, to_word(stored)));
-  const std::int64_t most = bytes_of(file) / element_size(stored);
+                      name, file.path(), dims[0], dims[1], rows, cols, to_word(stored)));
+  const std::int64_t most = file.input().bytes() / element_size(stored);
   require(cols <= most && rows <= most / cols, ErrorKind::kInput,
           fmt::format("{} of '{}' claims {} x {} elements, more than the file has: it is corrupt", name, file.path(),
                       rows, cols));
   std::vector<double> values(static_cast<std::size_t>(rows * cols));
   const herr_t status =  // floats are widened by HDF5, exactly
-      H5Dread(matrix.dataset.get(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data());
+      H5Dread(dataset.get(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data());
   if (status < 0) fail_to_read(file, name);
   return values;
 }

@@ -1,6 +1,5 @@
 #include "src/hdf5_type.h"
 
-#include <bit>
 #include <optional>
 #include <vector>
 
@@ -59,7 +58,6 @@ std::optional<StoredType> integer_type(hid_t type) {
   }
 }
 
-/// The enumeration by which h5py stores booleans: one byte, 0 and 1.
 /// Whether a member of an enumeration is called the opposite of what its value means.
 bool is_misnamed(hid_t type, unsigned member, unsigned char value) {
   char* const name = H5Tget_member_name(type, member);
@@ -69,6 +67,7 @@ bool is_misnamed(hid_t type, unsigned member, unsigned char value) {
   return misnamed;
 }
 
+/// The enumeration by which h5py stores booleans: one byte, 0 and 1.
 bool is_boolean(hid_t type) {
   if (H5Tget_size(type) != 1 || H5Tget_nmembers(type) != 2) return false;
   unsigned char first = 2, second = 2;
@@ -86,8 +85,7 @@ std::optional<StoredType> stored_type(hid_t type) {
   }
 }
 
-}  // namespace
-
+/// Empty where there is none, or no one text.
 std::string text_attribute(const Hdf5Handle& object, const std::string& name) {
   if (H5Aexists(object.get(), name.c_str()) <= 0) return "";
   const Hdf5Handle attribute(H5Aopen(object.get(), name.c_str(), H5P_DEFAULT), H5Aclose);
@@ -95,20 +93,21 @@ std::string text_attribute(const Hdf5Handle& object, const std::string& name) {
   const Hdf5Handle space(H5Aget_space(attribute.get()), H5Sclose);
   std::string text;
   if (H5Tget_class(type.get()) != H5T_STRING || H5Sget_simple_extent_npoints(space.get()) != 1) return "";
-  const Hdf5Handle memory(H5Tcopy(type.get()), H5Tclose);
   if (H5Tis_variable_str(type.get()) > 0) {
     char* value = nullptr;
-    if (H5Aread(attribute.get(), memory.get(), &value) >= 0 && value != nullptr) {
+    if (H5Aread(attribute.get(), type.get(), &value) >= 0 && value != nullptr) {
       text = value;
-      H5Dvlen_reclaim(memory.get(), space.get(), H5P_DEFAULT, &value);
+      H5Dvlen_reclaim(type.get(), space.get(), H5P_DEFAULT, &value);
     }
   } else {
     std::vector<char> value(H5Tget_size(type.get()) + 1, '\0');
-    if (H5Aread(attribute.get(), memory.get(), value.data()) >= 0) text = value.data();
+    if (H5Aread(attribute.get(), type.get(), value.data()) >= 0) text = value.data();
   }
   H5Eclear2(H5E_DEFAULT);
   return text;
 }
+
+}  // namespace
 
 Hdf5Type hdf5_type_of(const Hdf5Handle& dataset, const std::string& where) {
   const Hdf5Handle type(H5Dget_type(dataset.get()), H5Tclose);

@@ -15,13 +15,10 @@ struct Hdf5Type {
 };
 
 /// The elements of an open dataset: IEEE floats of 16, 32 and 64 bits, bfloat16, integers of 8 to 64 bits, booleans (the
-/// enumeration of h5py, the bit field of Julia). uint16 is bfloat16 where the dataset has a text attribute
-/// dtype = "bfloat16"; else integers, with a warning.
+/// enumeration of h5py, the bit field of Julia). uint16 and int16 are bfloat16 where the dataset has a text attribute
+/// dtype = "bfloat16", refused with another one that does not name them, else integers (uint16 with a warning).
 /// where   "dataset /A of 'x.h5'", for messages
 /// Errors  kInput: everything else
 Hdf5Type hdf5_type_of(const Hdf5Handle& dataset, const std::string& where);
-
-/// A text attribute of an object, fixed or variable length; empty if it has none of that name.
-std::string text_attribute(const Hdf5Handle& object, const std::string& name);
 
 }  // namespace tallsketch

@@ -9,7 +9,7 @@ namespace {
 // One loaded core; memory feeds about four of them.
 constexpr double kReadBytes = 6e9;  // of A a second, read only
 constexpr int kMostReaders = 4;
-constexpr double kFileBytes = 1.5e9;    // through HDF5, from the page cache
+constexpr double kFileBytes = 1.5e9;    // assumed, for all kinds of files: contiguous ones in the page cache come at 8e9
 constexpr double kFlops = 15e9;         // FP64 dsyrk, Cholesky
 constexpr double kPassPerRead = 1.8;    // a refinement pass with one right-hand side
 constexpr double kHalfPassPerRead = 5;  // 16-bit elements are widened first

@@ -39,6 +39,13 @@ std::string first_bytes(const std::string& path) {
   return head;
 }
 
+/// 64-bit FNV-1a.
+std::uint64_t hash_of(const std::string& bytes) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3U;
+  return hash;
+}
+
 }  // namespace
 
 InputFile::InputFile(const std::string& path) : path_(path) {
@@ -46,7 +53,7 @@ InputFile::InputFile(const std::string& path) : path_(path) {
   const bool found = ::stat(path.c_str(), &info) == 0;  // errno is read after it, which one call would not ensure
   const std::string reason = found ? "" : std::strerror(errno);
   require(found, ErrorKind::kInput, fmt::format("cannot open '{}': {}{}", path, reason, dataset_hint(path)));
-  require(!S_ISDIR(info.st_mode), ErrorKind::kInput, fmt::format("'{}' is a directory, not an HDF5 file", path));
+  require(!S_ISDIR(info.st_mode), ErrorKind::kInput, fmt::format("'{}' is a directory, not a file", path));
   require(S_ISREG(info.st_mode), ErrorKind::kInput, fmt::format("'{}' is not a regular file", path));
   require(info.st_size > 0, ErrorKind::kInput, fmt::format("'{}' is empty (0 bytes)", path));
   bytes_ = info.st_size;
@@ -65,12 +72,6 @@ void InputFile::check_unchanged() const {
 
 std::string InputFile::identity() const {
   return fmt::format("{} bytes, modified {} ns, head {:016x}", bytes_, modified_ns_, hash_of(head_));
-}
-
-std::uint64_t hash_of(const std::string& bytes) {
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3U;
-  return hash;
 }
 
 }  // namespace tallsketch

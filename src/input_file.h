@@ -27,7 +27,4 @@ class InputFile {
   std::int64_t bytes_ = 0, modified_ns_ = 0;
 };
 
-/// 64-bit FNV-1a.
-std::uint64_t hash_of(const std::string& bytes);
-
 }  // namespace tallsketch

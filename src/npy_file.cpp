@@ -1,7 +1,6 @@
 #include "src/npy_file.h"
 
 #include <algorithm>
-#include <bit>
 
 #include <fmt/format.h>
 
@@ -13,7 +12,7 @@ namespace tallsketch {
 
 namespace {
 
-/// The bytes that a header may have. Longer ones than the head of an InputFile are rare.
+/// The bytes that a header may have.
 std::string header_bytes(const InputFile& file) {
   const std::int64_t bytes = std::min(file.bytes(), kMostNpyHeaderBytes);
   std::string text(static_cast<std::size_t>(bytes), '\0');
@@ -44,7 +43,6 @@ StoredFacts facts_of(const InputFile& file) {
   }
   facts.type = header.type;
   facts.big_endian = header.big_endian;
-  facts.swapped = stored_size(header.type) > 1 && header.big_endian != (std::endian::native == std::endian::big);
   facts.offset = header.data_offset;
   facts.place = fmt::format("byte {}", header.data_offset);
   if (file.bytes() > needed) {

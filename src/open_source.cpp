@@ -47,7 +47,7 @@ std::string describe_source(const RowSource& source) {
 
 std::string default_output(const InputOptions& input, const SyntheticOptions& synthetic, const std::string& ending) {
   if (!synthetic.kind.empty()) return "synthetic" + ending;
-  const std::filesystem::path path(parse_dataset_name(input.files.front()).file);
+  const std::filesystem::path path(input_paths(input).front());
   return (path.parent_path() / (path.stem().string() + ending)).string();
 }
 

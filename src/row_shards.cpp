@@ -29,7 +29,7 @@ void widen(const std::byte* from, ElementType type, std::int64_t count, double* 
 
 }  // namespace
 
-// 8 MiB: 16 blocks for a team that reads (DirectReader::block_bytes), and little beside the chunks of a pass.
+// 8 MiB: many blocks for a team that reads (DirectReader::block_bytes), and little beside the chunks of a pass.
 // b, of which there is little, is read in 256 KiB.
 std::int64_t RowShards::staging_bytes = std::int64_t{8} << 20;
 
@@ -56,7 +56,7 @@ std::int64_t RowShards::rows() const { return shards_.back().first_row + shards_
 
 Encoding RowShards::encoding_of(const Shard& shard) {
   const StoredFacts& facts = shard.data->facts();
-  return {facts.type, facts.swapped, shard.by_columns && shard.cols() > 1};  // one column is the same both ways
+  return {facts.type, facts.swapped(), shard.by_columns && shard.cols() > 1};  // one column is the same both ways
 }
 
 std::optional<Encoding> RowShards::encoding() const {

@@ -2,6 +2,7 @@
 // Made by hdf5_dataset and npy_file, read by row_shards.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,7 +21,6 @@ struct StoredFacts {
   std::int64_t rows = 0, cols = 1;  // in C order as stored; a vector is one column
   int rank = 2;                     // 1: a vector
   StoredType type = StoredType::kFloat32;
-  bool swapped = false;          // against this machine's byte order
   bool big_endian = false;       // to tell
   bool fortran = false;          // the file says that rows and columns are exchanged (.npy)
   bool matlab = false;           // written by MATLAB, which stores its matrices transposed
@@ -29,6 +29,9 @@ struct StoredFacts {
   std::string place;             // what tells this dataset from others of the file that look the same
   std::string file_identity;     // InputFile::identity
   std::vector<std::string> warnings;
+
+  /// Bytes in the order that is not this machine's.
+  bool swapped() const { return stored_size(type) > 1 && big_endian != (std::endian::native == std::endian::big); }
 };
 
 class StoredMatrix {
