@@ -9,9 +9,9 @@ namespace {
 // One loaded core; memory feeds about four of them.
 constexpr double kReadBytes = 6e9;  // of A a second, read only
 constexpr int kMostReaders = 4;
-constexpr double kFileBytes = 1.5e9;    // assumed, for all kinds of files: contiguous ones in the page cache come at 8e9
-constexpr double kFlops = 15e9;         // FP64 dsyrk, Cholesky
-constexpr double kPassPerRead = 1.8;    // a refinement pass with one right-hand side
+constexpr double kFileBytes = 1.5e9;  // assumed, for all kinds of files: contiguous ones in the page cache come at 8e9
+constexpr double kFlops = 15e9;       // FP64 dsyrk, Cholesky
+constexpr double kPassPerRead = 1.8;  // a refinement pass with one right-hand side
 constexpr double kHalfPassPerRead = 5;  // 16-bit elements are widened first
 constexpr double kPassPerRhs = 0.4;     // of each further right-hand side
 constexpr double kSketchPerRead = 2;    // while the sketch stays in the cache
