@@ -37,10 +37,16 @@ bool leaves_report(const Error& failure) {
   return failure.kind() != ErrorKind::kInternal && failure.kind() != ErrorKind::kUsage;
 }
 
-/// Collective: a line for every rank.
-void tell_ranks(const Communicator& comm, const Backend& backend, Progress& progress) {
-  const auto lines = comm.gather(fmt::format("{}, {}", comm.host(), backend.device()));
-  for (std::size_t rank = 0; rank < lines.size(); ++rank) progress.line(fmt::format("rank {}: {}", rank, lines[rank]));
+/// Collective: what computes, and where every rank runs.
+void tell_places(const Communicator& comm, const Backend& backend, bool all, Progress& progress) {
+  std::string libraries;
+  for (const auto& list : {common_libraries(), backend.libraries()}) {
+    for (const Library& library : list) libraries += fmt::format(", {} {}", library.name, library.version);
+  }
+  progress.line(fmt::format("backend: {}{}", backend.name(), libraries));
+  constexpr std::size_t kMostLines = 16;
+  const auto places = gather_places(comm, backend.place());
+  for (const std::string& line : node_lines(places, all ? places.size() : kMostLines)) progress.line(line);
 }
 
 }  // namespace
@@ -96,8 +102,8 @@ void ReportedRun::start_backend() {
   backend = make_backend(run_, comm, timer);
   report.backend = backend->name();
   report.reduce_library = report.backend == "cuda" && run_.comm == ReduceChoice::kNccl ? "nccl" : "mpi";
-  progress.line(fmt::format("backend: {}, {}", backend->name(), backend->device()));
-  if (run_.verbose) tell_ranks(comm, *backend, progress);
+  report.libraries = backend->libraries();
+  tell_places(comm, *backend, run_.verbose, progress);
 }
 
 void ReportedRun::keep_checkpoints(const CheckpointOptions& options, std::vector<IdentityField> fields,
@@ -132,7 +138,7 @@ int ReportedRun::finish(const std::function<void()>& told, const std::string& re
   const bool reportable = !failure_ || leaves_report(*failure_);
   if (reportable) {
     watchdog.enter("report");
-    gather_ranks(report, comm, backend ? backend->device() : "", backend ? backend->device_uuid() : "", timer);
+    gather_ranks(report, comm, backend ? backend->place() : RankPlace{comm.host(), {}, -1, {}, {}, {}}, timer);
   }
   const bool have_result = !failure_ || failure_->kind() == ErrorKind::kNotConverged;
   if (have_result && comm.is_root()) told();

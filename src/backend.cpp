@@ -11,9 +11,10 @@ namespace tallsketch {
 
 std::unique_ptr<Backend> make_backend(const RunOptions& options, const Communicator& comm, PhaseTimer& timer) {
 #if TALLSKETCH_HAVE_CUDA
+  // GPUs on some ranks only are refused there: a job on processors alone must have been asked for.
   const bool wanted = options.backend == BackendChoice::kCuda;
-  const bool everywhere = options.backend != BackendChoice::kHost && comm.min(visible_devices()) > 0;
-  if (wanted || everywhere) return make_cuda_backend(options, comm, timer);
+  const bool somewhere = options.backend != BackendChoice::kHost && comm.max(visible_devices()) > 0;
+  if (wanted || somewhere) return make_cuda_backend(options, comm, timer);
 #else
   comm.together([&] {
     require(options.backend != BackendChoice::kCuda, ErrorKind::kUsage,

@@ -17,11 +17,13 @@
 #include "src/made_up_problem.h"
 #include "src/phase_timer.h"
 #include "src/plan.h"
+#include "src/rank_place.h"
 #include "src/refine.h"
 #include "src/row_range.h"
 #include "src/sketch_range.h"
 #include "src/sketch_timing.h"
 #include "src/triangular_factor.h"
+#include "src/version.h"
 
 namespace tallsketch {
 
@@ -70,9 +72,11 @@ struct FactorChoice {
 class Backend {
  public:
   virtual ~Backend() = default;
-  virtual const char* name() const = 0;         // "host", "cuda"
-  virtual std::string device() const = 0;       // for the log: "2 threads", "NVIDIA H200 #0"
-  virtual std::string device_uuid() const = 0;  // empty on the host
+  virtual const char* name() const = 0;  // "host", "cuda"
+  virtual RankPlace place() const = 0;
+  std::string device() const { return place().label(); }
+  /// Of the machine's, that the arithmetic is done with; for log and report.
+  virtual std::vector<Library> libraries() const { return {}; }
   /// What the plan has to know of this rank: free memory, buffers, padding, scratch. Gives up an earlier job, but for
   /// its rows with job.kept; their memory and all else counts as free.
   /// job  its plan and rows are not known yet

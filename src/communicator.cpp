@@ -190,6 +190,12 @@ std::vector<std::string> Communicator::all_gather(const std::string& text) const
   return texts;
 }
 
+std::vector<int> Communicator::all_gather(int value) const {
+  std::vector<int> values(static_cast<std::size_t>(size_));
+  check_mpi(MPI_Allgather(&value, 1, MPI_INT, values.data(), 1, MPI_INT, comm_), "MPI_Allgather");
+  return values;
+}
+
 std::vector<std::string> Communicator::gather(const std::string& text) const {
   auto texts = all_gather(text);
   if (!is_root()) texts.clear();

@@ -69,8 +69,9 @@ class Communicator {
   /// Collective: root gets every rank's text or numbers in rank order; other ranks get an empty vector.
   std::vector<std::string> gather(const std::string& text) const;
   std::vector<double> gather(const std::vector<double>& values) const;
-  /// Collective: every rank gets every rank's text.
+  /// Collective: every rank gets every rank's text or number.
   std::vector<std::string> all_gather(const std::string& text) const;
+  std::vector<int> all_gather(int value) const;
   void barrier() const;
 
   /// Collective: runs the work, then all ranks learn whether any failed. If one did, all ranks throw the error of the

@@ -55,8 +55,13 @@ class CudaBackend final : public Backend {
   }
 
   const char* name() const override { return "cuda"; }
-  std::string device() const override { return fmt::format("{} #{}", properties_.name, device_); }
-  std::string device_uuid() const override { return uuid_text(properties_); }
+  RankPlace place() const override {
+    return {comm_.host(),           properties_.name,      device_,
+            uuid_text(properties_), driver_version_text(), links_text(device_)};
+  }
+  std::vector<Library> libraries() const override {
+    return {{"CUDA", cuda_runtime_text()}, {"NCCL", nccl_version_text()}};
+  }
   PlanLimits plan_limits(const SketchJob& job) override;
   SolveCosts solve_costs(const ProblemShape& shape, std::int64_t rows, RowPlace place) const override {
     return cuda_solve_costs(shape, rows, place);
@@ -392,29 +397,41 @@ std::vector<double> CudaBackend::sketch_copy() {
       sketch_);
 }
 
+/// Collective: what every rank sees.
+std::vector<RankView> all_views(const Communicator& comm, int visible) {
+  const auto hosts = comm.all_gather(comm.host());
+  const auto node_ranks = comm.all_gather(comm.node_rank()), devices = comm.all_gather(visible);
+  std::vector<RankView> views;
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank)
+    views.push_back({hosts[rank], node_ranks[rank], devices[rank]});
+  return views;
+}
+
 }  // namespace
 
 std::unique_ptr<Backend> make_cuda_backend(const RunOptions& options, const Communicator& comm, PhaseTimer& timer) {
   const bool use_nccl = options.comm == ReduceChoice::kNccl;
+  const auto visible = static_cast<int>(visible_devices());
+  check_devices(all_views(comm, visible), !use_nccl);  // the same on all ranks
   std::unique_ptr<CudaBackend> backend;
   comm.together([&] {
-    const int device = pick_device(comm.node_rank(), static_cast<int>(visible_devices()), !use_nccl);
+    const int device = pick_device(comm.node_rank(), visible);
     check(cudaSetDevice(device));
     backend = std::make_unique<CudaBackend>(options, comm, timer, device);
   });
-  const auto uuids = comm.all_gather(backend->device_uuid());
-  const auto hosts = comm.all_gather(comm.host());
-  std::vector<RankDevice> ranks;
-  for (int rank = 0; rank < comm.size(); ++rank) {
-    ranks.push_back({hosts[static_cast<std::size_t>(rank)], rank, uuids[static_cast<std::size_t>(rank)]});
+  const auto uuids = comm.all_gather(backend->place().uuid), hosts = comm.all_gather(comm.host());
+  std::vector<RankPlace> places(hosts.size());
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    places[rank].host = hosts[rank];
+    places[rank].uuid = uuids[rank];
   }
-  const auto shared = shared_devices(ranks);
+  const auto shared = shared_devices(places);
   comm.together([&] {
     require(shared.empty() || !use_nccl, ErrorKind::kCommunication,
             fmt::format("{}: NCCL needs a GPU of its own for every rank; start one rank a GPU, or use --comm mpi",
                         fmt::join(shared, "; ")));
   });
-  backend->set_ranks_on_device(static_cast<int>(std::count(uuids.begin(), uuids.end(), backend->device_uuid())));
+  backend->set_ranks_on_device(static_cast<int>(std::count(uuids.begin(), uuids.end(), backend->place().uuid)));
   constexpr double kBeforeWatchdog = 0.8;  // so that NCCL's own words come before the watchdog's
   if (use_nccl && comm.size() > 1) backend->connect(kBeforeWatchdog * options.timeout);
   return backend;

@@ -111,4 +111,10 @@ bool Hdf5File::has(const std::string& name) const {
   return found;
 }
 
+std::string hdf5_library_version() {
+  unsigned major = 0, minor = 0, release = 0;
+  if (H5get_libversion(&major, &minor, &release) < 0) return "unknown";
+  return fmt::format("{}.{}.{}", major, minor, release);
+}
+
 }  // namespace tallsketch

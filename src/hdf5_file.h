@@ -15,6 +15,9 @@ namespace tallsketch {
 
 class Communicator;
 
+/// "1.10.8", of the library that this process runs with.
+std::string hdf5_library_version();
+
 /// Owns one HDF5 identifier.
 class Hdf5Handle {
  public:

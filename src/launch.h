@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "src/rank_place.h"
+
 namespace tallsketch {
 
 /// Value of an environment variable, if set.
@@ -18,17 +20,23 @@ Environment process_environment();
 /// whole problem alone, and all would write the same file.
 void check_launcher(int mpi_size, const Environment& environment);
 
-/// Device ordinal of a rank: its node-local rank, or 0 where the launcher shows one device only.
-/// may_share  ranks may share a device (--comm mpi)
-/// Errors     kCommunication: no device, or more ranks than devices on the node
-int pick_device(int node_rank, int visible_devices, bool may_share);
-
-/// One line for each GPU that several ranks hold, empty if none. entries: (host, rank, uuid) of every rank.
-struct RankDevice {
+/// What a rank can see before it has a device.
+struct RankView {
   std::string host;
-  int rank = 0;
-  std::string uuid;
+  int node_rank = 0;
+  int visible = 0;  // devices
 };
-std::vector<std::string> shared_devices(const std::vector<RankDevice>& ranks);
+
+/// Throws Error{kCommunication} unless every rank can have a device, with the map of ranks and devices, and what to change.
+/// ranks      of all, in rank order
+/// may_share  ranks may share a device (--comm mpi)
+void check_devices(const std::vector<RankView>& ranks, bool may_share);
+
+/// Device ordinal of a rank: its node-local rank modulo the devices that it can see. For what check_devices accepts.
+int pick_device(int node_rank, int visible_devices);
+
+/// One line for each GPU that several ranks hold, empty if none.
+/// ranks  of all, in rank order
+std::vector<std::string> shared_devices(const std::vector<RankPlace>& ranks);
 
 }  // namespace tallsketch

@@ -22,7 +22,13 @@ Json number(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
 }
 
-Json tool_json() { return {{"version", version_number()}, {"git", version_git()}, {"build", build_text()}}; }
+Json tool_json(const Report& report) {
+  Json libraries = Json::object();
+  for (const auto& list : {common_libraries(), report.libraries}) {
+    for (const Library& library : list) libraries[library.name] = library.version;
+  }
+  return {{"version", version_number()}, {"git", version_git()}, {"build", build_text()}, {"libraries", libraries}};
+}
 
 Json problem_json(const Report& report) {
   Json problem = {{"files", report.source.files}, {"a", report.source.a_name}, {"b", report.source.b_name}};
@@ -134,12 +140,15 @@ Json timing_json(const Report& report) {
 }
 
 Json comm_json(const Report& report) {
+  const auto word = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
   Json ranks = Json::array();
-  for (const Report::Rank& rank : report.ranks) {
-    ranks.push_back({{"rank", rank.rank},
-                     {"host", rank.host},
-                     {"device", rank.device},
-                     {"uuid", rank.uuid.empty() ? Json(nullptr) : Json(rank.uuid)}});
+  for (const RankPlace& place : report.ranks) {
+    ranks.push_back({{"rank", ranks.size()},
+                     {"host", place.host},
+                     {"device", place.label()},
+                     {"uuid", word(place.uuid)},
+                     {"driver", word(place.driver)},
+                     {"links", word(place.links)}});
   }
   return {{"size", report.size}, {"nodes", report.nodes}, {"library", report.reduce_library}, {"ranks", ranks}};
 }
@@ -157,16 +166,19 @@ Json io_json(const Report& report) {
 
 }  // namespace
 
-void gather_ranks(Report& report, const Communicator& comm, const std::string& device, const std::string& uuid,
-                  const PhaseTimer& timer) {
-  const Json mine = {comm.host(), device, uuid};
-  const auto texts = comm.gather(mine.dump());
-  report.phase_seconds = comm.gather(std::vector<double>(timer.all().begin(), timer.all().end()));
-  report.ranks.clear();
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    const Json entry = Json::parse(texts[i]);
-    report.ranks.push_back({static_cast<int>(i), entry[0], entry[1], entry[2]});
+std::vector<RankPlace> gather_places(const Communicator& comm, const RankPlace& mine) {
+  const Json fields = {mine.host, mine.device, mine.ordinal, mine.uuid, mine.driver, mine.links};
+  std::vector<RankPlace> places;
+  for (const std::string& text : comm.gather(fields.dump())) {
+    const Json entry = Json::parse(text);
+    places.push_back({entry[0], entry[1], entry[2], entry[3], entry[4], entry[5]});
   }
+  return places;
+}
+
+void gather_ranks(Report& report, const Communicator& comm, const RankPlace& mine, const PhaseTimer& timer) {
+  report.ranks = gather_places(comm, mine);
+  report.phase_seconds = comm.gather(std::vector<double>(timer.all().begin(), timer.all().end()));
 }
 
 std::string to_json(const Report& report) {
@@ -180,7 +192,7 @@ std::string to_json(const Report& report) {
             "a second pass and are not measured; residual figures are estimates from the sketch"
           : "null fields: not reached, see status and message");
   const Json json = {{"schema_version", 1},
-                     {"tool", tool_json()},
+                     {"tool", tool_json(report)},
                      {"command_line", report.command_line},
                      {"status", report.status},
                      {"exit_code", report.exit_code},
@@ -199,9 +211,9 @@ std::string to_json(const Report& report) {
 }
 
 std::string provenance_json(const Report& report) {
-  const Json json = {
-      {"tool", tool_json()},           {"command_line", report.command_line}, {"problem", problem_json(report)},
-      {"sketch", sketch_json(report)}, {"precision", precision_json(report)}, {"solver", solver_json(report.solver)}};
+  const Json json = {{"tool", tool_json(report)},           {"command_line", report.command_line},
+                     {"problem", problem_json(report)},     {"sketch", sketch_json(report)},
+                     {"precision", precision_json(report)}, {"solver", solver_json(report.solver)}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

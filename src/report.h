@@ -11,7 +11,9 @@
 #include "kernels/sketch_spec.h"
 #include "src/phase_timer.h"
 #include "src/plan.h"
+#include "src/rank_place.h"
 #include "src/row_source.h"
+#include "src/version.h"
 
 namespace tallsketch {
 
@@ -55,22 +57,21 @@ struct Report {
   std::optional<RoundingLosses> losses;  // of all ranks
   std::optional<Plan> plan;
   std::string backend, reduce_library;
+  std::vector<Library> libraries;  // that the backend computes with
   SolverOutcome solver;
   std::int64_t bytes_read = 0;  // all ranks
   std::vector<std::string> warnings;
   // Collected from all ranks by gather_ranks, on rank 0.
-  struct Rank {
-    int rank = 0;
-    std::string host, device, uuid;
-  };
-  std::vector<Rank> ranks;  // empty where the ranks could not be asked
+  std::vector<RankPlace> ranks;  // empty where the ranks could not be asked
   int size = 0, nodes = 0;
   std::vector<double> phase_seconds;  // (ranks, kPhases)
 };
 
-/// Collective: brings every rank's device and phase times into rank 0's report.
-void gather_ranks(Report& report, const Communicator& comm, const std::string& device, const std::string& uuid,
-                  const PhaseTimer& timer);
+/// Collective: every rank's place, in rank order, on rank 0.
+std::vector<RankPlace> gather_places(const Communicator& comm, const RankPlace& mine);
+
+/// Collective: brings every rank's place and phase times into rank 0's report.
+void gather_ranks(Report& report, const Communicator& comm, const RankPlace& mine, const PhaseTimer& timer);
 
 /// Strict JSON, indented. A value that is not known is null, and `warnings` says why.
 std::string to_json(const Report& report);

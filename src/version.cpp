@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "src/communicator.h"
+#include "src/hdf5_file.h"
 #include "tallsketch_version.h"
 
 namespace tallsketch {
@@ -23,5 +24,7 @@ std::string version_text() {
       kVersion, kGitCommit, kBuildType, kCompiler, kCudaVersion, mpi_library_version(), kMpiLibrary, kHdf5Version,
       kHdf5Flavour, parallel ? "" : " (every rank reads its own rows without MPI-IO)");
 }
+
+std::vector<Library> common_libraries() { return {{"MPI", mpi_library_version()}, {"HDF5", hdf5_library_version()}}; }
 
 }  // namespace tallsketch

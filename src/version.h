@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace tallsketch {
 
@@ -12,5 +13,11 @@ std::string version_git();
 std::string build_text();
 /// Several lines: everything above and the libraries, each with its flavour.
 std::string version_text();
+
+struct Library {
+  std::string name, version;
+};
+/// MPI and HDF5, as they are linked at this run.
+std::vector<Library> common_libraries();
 
 }  // namespace tallsketch

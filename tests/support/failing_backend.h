@@ -21,8 +21,7 @@ class FailingBackend final : public Backend {
   }
 
   const char* name() const override { return backend_.name(); }
-  std::string device() const override { return backend_.device(); }
-  std::string device_uuid() const override { return backend_.device_uuid(); }
+  RankPlace place() const override { return backend_.place(); }
   PlanLimits plan_limits(const SketchJob& job) override { return backend_.plan_limits(job); }
   SolveCosts solve_costs(const ProblemShape& shape, std::int64_t rows, RowPlace place) const override {
     return backend_.solve_costs(shape, rows, place);

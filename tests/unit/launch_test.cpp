@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "src/error.h"
 #include "src/launch.h"
 #include "tests/support/catch.h"
@@ -71,41 +73,60 @@ TEST_CASE("A launcher that started more tasks than MPI sees is refused, naming b
   }
 }
 
-TEST_CASE("The device is the node-local rank, or the only one shown, or refused (C-13)") {
+TEST_CASE("The device is the node-local rank modulo what is shown (C-13)") {
   struct Row {
-    int node_rank, visible;
-    bool may_share;
-    int device;  // -1 = refused
+    int node_rank, visible, device;
   };
-  for (const Row& row : std::vector<Row>{{0, 1, false, 0},
-                                         {3, 1, false, 0},
-                                         {0, 4, false, 0},
-                                         {3, 4, false, 3},
-                                         {4, 4, false, -1},
-                                         {5, 4, false, -1},
-                                         {5, 4, true, 1},
-                                         {8, 4, true, 0},
-                                         {0, 0, false, -1},
-                                         {0, 0, true, -1}}) {
-    CAPTURE(row.node_rank, row.visible, row.may_share);
-    int device = -1;
-    const std::string message =
-        communication_error([&] { device = pick_device(row.node_rank, row.visible, row.may_share); });
-    CHECK(device == row.device);
-    CHECK(message.empty() == (row.device >= 0));
+  for (const Row& row : std::vector<Row>{{0, 1, 0}, {3, 1, 0}, {0, 4, 0}, {3, 4, 3}, {5, 4, 1}, {8, 4, 0}}) {
+    CAPTURE(row.node_rank, row.visible);
+    CHECK(pick_device(row.node_rank, row.visible) == row.device);
   }
-  CHECK_THAT(communication_error([] { pick_device(5, 4, false); }),
-             ContainsSubstring("rank 5") && ContainsSubstring("4 GPUs") && ContainsSubstring("--comm mpi"));
-  CHECK_THAT(communication_error([] { pick_device(0, 0, false); }), ContainsSubstring("no GPU") &&
-                                                                        ContainsSubstring("CUDA_VISIBLE_DEVICES") &&
-                                                                        ContainsSubstring("--backend host"));
+}
+
+TEST_CASE("Ranks without a GPU of their own are refused with the map of nodes, ranks and GPUs (C-13)") {
+  const auto refusal = [](const std::vector<RankView>& ranks, bool may_share = false) {
+    return communication_error([&] { check_devices(ranks, may_share); });
+  };
+  SECTION("what can have a GPU each is accepted") {
+    CHECK(refusal({{"a", 0, 1}}).empty());
+    CHECK(refusal({{"a", 0, 2}, {"a", 1, 2}, {"b", 0, 2}, {"b", 1, 2}}).empty());
+    CHECK(refusal({{"a", 0, 4}, {"a", 3, 4}}).empty());
+    CHECK(refusal({{"a", 0, 1}, {"a", 1, 1}}).empty());  // one each, or shared: UUIDs tell
+  }
+  SECTION("more ranks than GPUs, unless they may share") {
+    const std::vector<RankView> ranks = {{"a", 0, 2}, {"a", 1, 2}, {"a", 2, 2}, {"b", 0, 2}};
+    CHECK_THAT(refusal(ranks), ContainsSubstring("3 ranks") && ContainsSubstring("node a: ranks 0-2 see 2 GPUs") &&
+                                   !ContainsSubstring("node b") && ContainsSubstring("--comm mpi"));
+    CHECK(refusal(ranks, true).empty());
+  }
+  SECTION("ranks that see none, shared or not, beside ranks that do") {
+    const std::vector<RankView> ranks = {{"a", 0, 2}, {"a", 1, 2}, {"b", 0, 0}};
+    for (const bool may_share : {false, true}) {
+      CHECK_THAT(refusal(ranks, may_share),
+                 ContainsSubstring("1 of 3 ranks sees no GPU") && ContainsSubstring("node b: rank 2 sees none") &&
+                     ContainsSubstring("CUDA_VISIBLE_DEVICES") && ContainsSubstring("--backend host"));
+    }
+    CHECK_THAT(refusal({{"a", 0, 0}}), ContainsSubstring("1 of 1 ranks sees no GPU"));
+    CHECK_THAT(refusal({{"a", 0, 0}, {"a", 1, 0}}), ContainsSubstring("2 of 2 ranks see no GPU"));
+  }
+  SECTION("a thousand nodes do not make a thousand words") {
+    std::vector<RankView> ranks;
+    for (int node = 0; node < 1000; ++node) ranks.push_back({fmt::format("n{}", node), 0, 0});
+    const std::string text = refusal(ranks);
+    CHECK_THAT(text, ContainsSubstring("1000 of 1000 ranks") && ContainsSubstring("n7:") &&
+                         ContainsSubstring("and 992 more") && !ContainsSubstring("n8:"));
+  }
 }
 
 TEST_CASE("A GPU that several ranks hold is named with host and ranks; others are not") {
+  const auto place = [](const std::string& host, const std::string& uuid) {
+    return RankPlace{host, "GPU", 0, uuid, "", ""};
+  };
   CHECK(shared_devices({}).empty());
-  CHECK(shared_devices({{"n1", 0, "GPU-a"}, {"n1", 1, "GPU-b"}, {"n2", 2, "GPU-c"}}).empty());
-  CHECK(shared_devices({{"n1", 0, ""}, {"n1", 1, ""}}).empty());  // host backend: no device
-  const auto lines = shared_devices({{"n1", 0, "GPU-a"}, {"n2", 1, "GPU-b"}, {"n1", 2, "GPU-a"}, {"n2", 3, "GPU-b"}});
+  CHECK(shared_devices({place("n1", "GPU-a"), place("n1", "GPU-b"), place("n2", "GPU-c")}).empty());
+  CHECK(shared_devices({place("n1", ""), place("n1", "")}).empty());  // host backend: no device
+  const auto lines =
+      shared_devices({place("n1", "GPU-a"), place("n2", "GPU-b"), place("n1", "GPU-a"), place("n2", "GPU-b")});
   CHECK(lines ==
         std::vector<std::string>{"GPU GPU-a on n1 is held by ranks 0, 2", "GPU GPU-b on n2 is held by ranks 1, 3"});
 }
