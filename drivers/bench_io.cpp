@@ -99,7 +99,7 @@ bool same_bytes(const RowSource& source, std::int64_t bytes_of_a, std::int64_t b
 
 int run_bench_io(const BenchIoOptions& options, const Communicator& comm) {
   Progress progress(comm.is_root() && !options.run.quiet ? stderr : nullptr, options.run.verbose, comm.size());
-  Watchdog watchdog(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()), &progress);
+  Watchdog watchdog(options.run.timeout, comm, &progress);
   watchdog.enter("open");
   PhaseTimer timer;
   const OpenedSource opened = open_source(options.input, options.synthetic, comm);

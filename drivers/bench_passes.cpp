@@ -78,7 +78,7 @@ int run_bench_passes(const BenchPassesOptions& options, const Communicator& comm
     require(comm.size() == 1, ErrorKind::kUsage,
             fmt::format("bench passes measures one rank, but {} run; start it without mpirun", comm.size()));
   });
-  Watchdog watchdog(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()));
+  Watchdog watchdog(options.run.timeout, comm);
   PhaseTimer timer;
   const auto backend = make_backend(options.run, comm, timer);
   bool header = options.run.quiet;

@@ -128,7 +128,7 @@ int run_bench_sketch(const BenchSketchOptions& options, const Communicator& comm
     require(comm.size() == 1, ErrorKind::kUsage,
             fmt::format("bench sketch measures one rank, but {} run; start it without mpirun", comm.size()));
   });
-  Watchdog watchdog(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()));
+  Watchdog watchdog(options.run.timeout, comm);
   PhaseTimer timer;
   const auto backend = make_backend(options.run, comm, timer);
   Skipped skipped(options.run.quiet);

@@ -115,7 +115,7 @@ class SolveBench {
   SolveBench(const BenchSolveOptions& options, const Communicator& comm)
       : options_(options),
         comm_(comm),
-        watchdog_(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host())),
+        watchdog_(options.run.timeout, comm),
         backend_(make_backend(options.run, comm, timer_)) {}
 
   void run() {

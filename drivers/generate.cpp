@@ -143,7 +143,7 @@ std::unique_ptr<AtomicFile> write_shard(SyntheticSource& source, RowRange rows, 
 
 int run_generate(const GenerateOptions& options, const Communicator& comm) {
   Progress progress(comm.is_root() && !options.run.quiet ? stdout : nullptr, options.run.verbose, comm.size());
-  Watchdog watchdog(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()), &progress);
+  Watchdog watchdog(options.run.timeout, comm, &progress);
   const SyntheticProblem problem = problem_of(options.problem);
   std::optional<SyntheticSource> made;
   comm.together([&] {

@@ -28,7 +28,7 @@ std::string describe_encoding(const Encoding& encoding) {
 
 int run_inspect(const InspectOptions& options, const Communicator& comm) {
   Progress out(comm.is_root() && !options.run.quiet ? stdout : nullptr, true);
-  Watchdog watchdog(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()), &out);
+  Watchdog watchdog(options.run.timeout, comm, &out);
   watchdog.enter("open");
   PhaseTimer timer;
   const auto source = open_source(options.input, options.synthetic, comm).rows;

@@ -56,7 +56,7 @@ ReportedRun::ReportedRun(const Communicator& communicator, const RunOptions& run
     : comm(communicator),
       progress(comm.is_root() && !run.quiet ? (report_path == "-" ? stderr : stdout) : nullptr, run.verbose,
                comm.size()),
-      watchdog(run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()), &progress),
+      watchdog(run.timeout, comm, &progress),
       run_(run),
       report_path_(report_path) {
   report.command_line = command_line;

@@ -185,7 +185,7 @@ class StudyOutput {
 }  // namespace
 
 int run_study_geometry(const StudyGeometryOptions& options, const Communicator& comm) {
-  Watchdog watchdog(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()));
+  Watchdog watchdog(options.run.timeout, comm);
   PhaseTimer timer;
   const auto backend = make_backend(options.run, comm, timer);
   const std::vector<Case> cases = all_cases(options);

@@ -1,5 +1,6 @@
 #include "src/cleanup.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <csignal>
@@ -24,6 +25,9 @@ struct Place {
 std::array<Place, kPlaces> places;
 // Written by a handler on whichever thread the system picks, and read by others. Times are seconds of the monotonic clock.
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<std::int64_t>::is_always_lock_free);
+// Two places for the stage's name, so that the one that a handler may be reading is not written.
+std::array<std::array<char, 64>, 2> stages{};
+std::atomic<int> stage = 0;
 std::atomic<int> prints = 0, defers = 0, deferred = 0, saved = 0;
 std::atomic<std::int64_t> deferred_at = 0;
 
@@ -48,20 +52,44 @@ bool defer(int signal) {
   return true;
 }
 
-template <std::size_t N>
-void print(const char (&message)[N]) {
-  const ssize_t written = ::write(STDERR_FILENO, message, N - 1);
+void print(const char* text) {
+  const ssize_t written = ::write(STDERR_FILENO, text, std::strlen(text));
   static_cast<void>(written);
+}
+
+/// "TERM": strsignal is not safe in a handler.
+const char* name_of(int signal) {
+  switch (signal) {
+    case SIGINT: return "INT";
+    case SIGTERM: return "TERM";
+    case SIGHUP: return "HUP";
+    case SIGUSR1: return "USR1";
+    default: return "another";
+  }
+}
+
+void tell_end(int signal) {
+  // One write: a line stays whole beside the launcher's.
+  std::array<char, 256> line{};
+  auto add = [&line, end = line.data()](const char* text) mutable {
+    while (*text != '\0' && end < line.data() + line.size() - 1) *end++ = *text++;
+  };
+  add("tallsketch: error: stopped by signal ");
+  add(name_of(signal));
+  const char* const where = stages[static_cast<std::size_t>(stage.load())].data();
+  if (*where != '\0') {
+    add(" in stage '");
+    add(where);
+    add("'");
+  }
+  add(saved != 0 ? "; go on from the last checkpoint with --resume\n" : "; nothing saved\n");
+  print(line.data());
 }
 
 void end_on_signal(int signal) {
   if (defers != 0 && defer(signal)) return;
   remove_temporaries();
-  if (prints != 0 && saved != 0) {
-    print("tallsketch: error: stopped by a signal; go on from the last checkpoint with --resume\n");
-  } else if (prints != 0) {
-    print("tallsketch: error: stopped by a signal; nothing saved\n");
-  }
+  if (prints != 0) tell_end(signal);
   ::_exit(static_cast<int>(ErrorKind::kStopped));
 }
 
@@ -94,6 +122,15 @@ void remove_temporaries() {
 void end_cleanly_on_signals(bool is_root) {
   prints = is_root ? 1 : 0;
   for (const int signal : kEndingSignals) std::signal(signal, end_on_signal);
+}
+
+void note_stage(const std::string& name) {
+  const int next = 1 - stage.load();
+  auto& place = stages[static_cast<std::size_t>(next)];
+  const std::size_t length = std::min(name.size(), place.size() - 1);
+  std::memcpy(place.data(), name.data(), length);
+  place[length] = '\0';
+  stage.store(next);
 }
 
 void note_checkpoint(bool exists) { saved = exists ? 1 : 0; }

@@ -16,6 +16,9 @@ void remove_temporaries();
 /// INT, TERM, HUP and USR1 end the process with code 75 and, on rank 0, one message; nothing is left behind.
 void end_cleanly_on_signals(bool is_root);
 
+/// What the process is doing, for that message.
+void note_stage(const std::string& name);
+
 /// Whether there is a checkpoint to go on from, which that message then says.
 void note_checkpoint(bool exists);
 

@@ -119,16 +119,19 @@ void add_halves(void* from, void* into, int* count, MPI_Datatype*) {
 }  // namespace
 
 void Communicator::sum(float* data, std::int64_t count) const {
+  const Waiting waiting(*this);
   require_equal_counts(count, comm_);
   all_reduce(data, count, MPI_FLOAT, MPI_SUM, comm_);
 }
 
 void Communicator::sum(double* data, std::int64_t count) const {
+  const Waiting waiting(*this);
   require_equal_counts(count, comm_);
   all_reduce(data, count, MPI_DOUBLE, MPI_SUM, comm_);
 }
 
 void Communicator::sum_halves(std::uint16_t* data, std::int64_t count) const {
+  const Waiting waiting(*this);
   require_equal_counts(count, comm_);
   constexpr int kCommutes = 1;
   MPI_Op add = MPI_OP_NULL;
@@ -138,23 +141,34 @@ void Communicator::sum_halves(std::uint16_t* data, std::int64_t count) const {
 }
 
 void Communicator::sum(std::int64_t* data, std::int64_t count) const {
+  const Waiting waiting(*this);
   all_reduce(data, count, MPI_INT64_T, MPI_SUM, comm_);
 }
 
-void Communicator::max(float* data, std::int64_t count) const { all_reduce(data, count, MPI_FLOAT, MPI_MAX, comm_); }
-void Communicator::max(double* data, std::int64_t count) const { all_reduce(data, count, MPI_DOUBLE, MPI_MAX, comm_); }
+void Communicator::max(float* data, std::int64_t count) const {
+  const Waiting waiting(*this);
+  all_reduce(data, count, MPI_FLOAT, MPI_MAX, comm_);
+}
+
+void Communicator::max(double* data, std::int64_t count) const {
+  const Waiting waiting(*this);
+  all_reduce(data, count, MPI_DOUBLE, MPI_MAX, comm_);
+}
 
 std::int64_t Communicator::max(std::int64_t value) const {
+  const Waiting waiting(*this);
   all_reduce(&value, 1, MPI_INT64_T, MPI_MAX, comm_);
   return value;
 }
 
 std::int64_t Communicator::min(std::int64_t value) const {
+  const Waiting waiting(*this);
   all_reduce(&value, 1, MPI_INT64_T, MPI_MIN, comm_);
   return value;
 }
 
 void Communicator::broadcast(void* data, std::int64_t bytes) const {
+  const Waiting waiting(*this);
   constexpr std::int64_t kBlockBytes = std::int64_t{1} << 30;
   auto* at = static_cast<char*>(data);
   for (std::int64_t done = 0; done < bytes; done += kBlockBytes) {
@@ -172,6 +186,7 @@ std::string Communicator::broadcast(std::string text) const {
 }
 
 std::vector<std::string> Communicator::all_gather(const std::string& text) const {
+  const Waiting waiting(*this);
   const auto length = static_cast<int>(text.size());
   std::vector<int> lengths(static_cast<std::size_t>(size_)), offsets(static_cast<std::size_t>(size_));
   check_mpi(MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, comm_), "MPI_Allgather");
@@ -191,6 +206,7 @@ std::vector<std::string> Communicator::all_gather(const std::string& text) const
 }
 
 std::vector<int> Communicator::all_gather(int value) const {
+  const Waiting waiting(*this);
   std::vector<int> values(static_cast<std::size_t>(size_));
   check_mpi(MPI_Allgather(&value, 1, MPI_INT, values.data(), 1, MPI_INT, comm_), "MPI_Allgather");
   return values;
@@ -203,13 +219,17 @@ std::vector<std::string> Communicator::gather(const std::string& text) const {
 }
 
 std::vector<double> Communicator::gather(const std::vector<double>& values) const {
+  const Waiting waiting(*this);
   const auto count = static_cast<int>(values.size());
   std::vector<double> all(is_root() ? values.size() * static_cast<std::size_t>(size_) : 0);
   check_mpi(MPI_Gather(values.data(), count, MPI_DOUBLE, all.data(), count, MPI_DOUBLE, 0, comm_), "MPI_Gather");
   return all;
 }
 
-void Communicator::barrier() const { check_mpi(MPI_Barrier(comm_), "MPI_Barrier"); }
+void Communicator::barrier() const {
+  const Waiting waiting(*this);
+  check_mpi(MPI_Barrier(comm_), "MPI_Barrier");
+}
 
 void Communicator::together(const std::function<void()>& work) const {
   std::optional<Error> mine;
@@ -230,6 +250,7 @@ void Communicator::abort_alone(const Error& error) const {
 }
 
 void Communicator::agree(const std::optional<Error>& mine) const {
+  const Waiting waiting(*this);
   const auto first = static_cast<int>(min(std::int64_t{mine ? rank_ : size_}));
   if (first == size_) return;
   int kind = mine ? mine->exit_code() : 0;

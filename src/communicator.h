@@ -2,6 +2,7 @@
 // Used by the solver, the plan's memory query, both backends' reductions. Collective functions say so.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -50,6 +51,20 @@ class Communicator {
   const std::string& host() const { return host_; }
   MPI_Comm handle() const { return comm_; }
 
+  /// While one lives, this rank waits for others. All collective functions below do; for others' that use the handle.
+  class Waiting {
+   public:
+    explicit Waiting(const Communicator& comm) : count_(comm.waiting_) { ++count_; }
+    ~Waiting() { --count_; }
+    Waiting(const Waiting&) = delete;
+    Waiting& operator=(const Waiting&) = delete;
+
+   private:
+    std::atomic<int>& count_;
+  };
+  /// Whether it does now. From any thread.
+  bool is_waiting() const { return waiting_ > 0; }
+
   /// Collective: element-wise sum over ranks, in place. Same bits on every rank and in every run at fixed ranks.
   /// Limits: any count; sent in blocks of 2^27 elements, because MPI counts are 32-bit. Counts of reals are compared first.
   void sum(float* data, std::int64_t count) const;
@@ -88,6 +103,7 @@ class Communicator {
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1, node_rank_ = 0, node_size_ = 1, nodes_ = 1;
   std::string host_;
+  mutable std::atomic<int> waiting_ = 0;  // of Waiting
 };
 
 }  // namespace tallsketch

@@ -43,6 +43,7 @@ void NcclReduce::sum(void* data, std::int64_t count, ncclDataType_t type, cudaSt
   // A count that differs between ranks would hang NCCL or mix up elements.
   require(comm_.min(count) == comm_.max(count), ErrorKind::kInternal, "all-reduce counts differ between ranks");
   wait(ncclAllReduce(data, data, static_cast<std::size_t>(count), type, ncclSum, nccl_, stream), "ncclAllReduce");
+  const Communicator::Waiting waiting(comm_);
   const auto deadline = deadline_after(timeout_);
   while (true) {
     const cudaError_t status = cudaStreamQuery(stream);
@@ -58,6 +59,7 @@ void NcclReduce::sum(void* data, std::int64_t count, ncclDataType_t type, cudaSt
 }
 
 void NcclReduce::wait(ncclResult_t status, const char* what) {
+  const Communicator::Waiting waiting(comm_);
   const auto deadline = deadline_after(timeout_);
   while (status == ncclInProgress) {
     if (Clock::now() > deadline) fail(what, "no end within --timeout (a lost rank, or no way between the GPUs?)");

@@ -8,11 +8,13 @@ Borders::Borders(const Communicator& comm, std::int64_t most, std::function<std:
     : comm_(comm), most_(most), wish_(std::move(wish)) {}
 
 Borders::~Borders() {
+  const Communicator::Waiting waiting(comm_);
   if (request_ != MPI_REQUEST_NULL) MPI_Wait(&request_, MPI_STATUS_IGNORE);
 }
 
 std::int64_t Borders::wait() {
   if (request_ == MPI_REQUEST_NULL) return agreed_;
+  const Communicator::Waiting waiting(comm_);
   check_mpi(MPI_Wait(&request_, MPI_STATUS_IGNORE), "MPI_Wait");
   agreed_ = of_all_;
   return agreed_;

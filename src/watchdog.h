@@ -5,19 +5,25 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 
+#include "src/roll_call.h"
+
 namespace tallsketch {
 
+class Communicator;
 class Progress;
 
 class Watchdog {
  public:
+  /// Collective. What ends a job of several ranks is told once, with the ranks that are not where they should be.
   /// timeout   seconds a stage may take beyond its own estimate; <= 0 switches the watchdog off
-  /// who       "rank 3 on host" for the message
   /// progress  hears of every stage, and outlives the watchdog; may be null
+  Watchdog(double timeout, const Communicator& comm, Progress* progress = nullptr);
+  /// Of a process alone. who  "rank 3 on host" for the message
   Watchdog(double timeout, std::string who, Progress* progress = nullptr);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
@@ -30,15 +36,20 @@ class Watchdog {
 
  private:
   void watch();
+  /// Whether another rank tells of this; otherwise what is to be said of the others.
+  bool told_elsewhere(const Whereabouts& mine, std::string& of_others);
+  [[noreturn]] void end_overdue();
 
   double timeout_;
   std::string who_;
+  const Communicator* comm_ = nullptr;   // null: alone
+  std::unique_ptr<RollCall> roll_call_;  // of several ranks
   Progress* progress_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::string stage_ = "start";
   double allowance_ = 0;
-  std::chrono::steady_clock::time_point deadline_;
+  std::chrono::steady_clock::time_point deadline_, progress_time_;
   bool stop_ = false;
   std::thread thread_;
 };

@@ -122,7 +122,7 @@ def check_many_kills(checks, folder):
             stages.add("refine" if "refine: pass" in stop.out else "sketch")
             # Between the passes (the sketch is complete, and being factored) nobody agrees on a stop: what is saved is enough.
             said = sum(map(stop.err.count, ("stopped by SIGTERM: checkpoint written to 'c.h5', go on with --resume",
-                                            "stopped by a signal; go on from the last checkpoint with --resume")))
+                                            "stopped by signal TERM in stage")))
             checks.check(f"{name}, kill {killed}: code 75, one message, at once", stop.code == 75 and stop.seconds < 5 and
                          said == 1, stop)
             checks.check(f"{name}, kill {killed}: the checkpoint and no more", os.path.exists(os.path.join(folder, "c.h5")) and

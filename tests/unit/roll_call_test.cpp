@@ -1,0 +1,49 @@
+// Which ranks a time-out names, from what they said of themselves.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "src/roll_call.h"
+#include "tests/support/catch.h"
+
+using namespace tallsketch;
+
+namespace {
+
+const std::vector<std::string> kHosts = {"a", "a", "b", "b"};
+
+Whereabouts waits(const std::string& stage, double idle = 10) { return {stage, idle, true}; }
+Whereabouts works(const std::string& stage, double idle = 10) { return {stage, idle, false}; }
+
+}  // namespace
+
+TEST_CASE("Ranks that wait in the same stage are not named") {
+  CHECK(absent_text({waits("reduce"), waits("reduce"), waits("reduce"), waits("reduce")}, kHosts).empty());
+}
+
+TEST_CASE("Ranks without a word are named with their hosts") {
+  CHECK(absent_text({waits("reduce"), waits("reduce"), std::nullopt, waits("reduce")}, kHosts) ==
+        "; no word from rank 2 on b (lost, stopped, cut off, or still at work)");
+  CHECK(absent_text({waits("reduce"), std::nullopt, std::nullopt, std::nullopt}, kHosts) ==
+        "; no word from ranks 1-3 on a, b (lost, stopped, cut off, or still at work)");
+}
+
+TEST_CASE("Ranks that do not wait, or wait elsewhere, keep the others waiting") {
+  CHECK(absent_text({waits("sketch"), waits("sketch"), waits("sketch"), works("sketch", 20)}, kHosts) ==
+        "; rank 3 on b works in stage 'sketch' without progress for 20 s");
+  CHECK(absent_text({waits("reduce"), works("read", 5), works("read", 7), waits("devices")}, kHosts) ==
+        "; ranks 1, 2 on a, b work in stage 'read' without progress for 7 s; rank 3 on b waits in stage 'devices'");
+  // Where rank 0 itself is at work, the others wait for it as they should.
+  CHECK(absent_text({works("factor"), waits("factor"), waits("factor"), waits("factor")}, kHosts).empty());
+}
+
+TEST_CASE("Hosts beyond a few are counted") {
+  std::vector<std::optional<Whereabouts>> answers(100);
+  std::vector<std::string> hosts;
+  for (int rank = 0; rank < 100; ++rank) hosts.push_back(fmt::format("n{}", rank));
+  answers[0] = waits("reduce");
+  CHECK(absent_text(answers, hosts) ==
+        "; no word from ranks 1-99 on n1, n2, n3, n4 and 95 more nodes (lost, stopped, cut off, or still at work)");
+}
