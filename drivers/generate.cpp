@@ -23,7 +23,6 @@
 #include "src/hdf5_writer.h"
 #include "src/host_buffer.h"
 #include "src/host_threads.h"
-#include "src/open_source.h"
 #include "src/plan.h"
 #include "src/progress.h"
 #include "src/row_pass.h"
@@ -38,7 +37,7 @@ namespace {
 
 std::string provenance(const SyntheticProblem& problem) {
   return nlohmann::ordered_json{{"tool", "tallsketch generate " + version_number()},
-                                {"kind", problem.kind},
+                                {"kind", to_word(*problem.kind)},
                                 {"rows", problem.m},
                                 {"cols", problem.n},
                                 {"dtype", to_word(problem.type)},
@@ -144,7 +143,7 @@ std::unique_ptr<AtomicFile> write_shard(SyntheticSource& source, RowRange rows, 
 int run_generate(const GenerateOptions& options, const Communicator& comm) {
   Progress progress(comm.is_root() && !options.run.quiet ? stdout : nullptr, options.run.verbose, comm.size());
   Watchdog watchdog(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()), &progress);
-  const SyntheticProblem problem = problem_of(options.problem);
+  const SyntheticProblem& problem = options.problem;
   std::optional<SyntheticSource> made;
   comm.together([&] {
     made.emplace(problem, host_threads(comm));
@@ -174,7 +173,7 @@ int run_generate(const GenerateOptions& options, const Communicator& comm) {
   for (std::int64_t shard = 0; shard < options.shards; ++shard) {
     const RowRange rows = shards[static_cast<std::size_t>(shard)];
     progress.line(fmt::format("wrote {}: rows {} to {} of A {} x {} {}, kind {}", shard_path(options, shard),
-                              rows.begin, rows.end, shape.m, shape.n, to_word(shape.a_type), problem.kind));
+                              rows.begin, rows.end, shape.m, shape.n, to_word(shape.a_type), to_word(*problem.kind)));
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   progress.line(fmt::format("{:.2f} GB in {:.1f} s on {} rank{}", static_cast<double>(shape.m * row_bytes) / 1e9,

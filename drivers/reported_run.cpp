@@ -84,7 +84,7 @@ void ReportedRun::attempt(const std::function<void()>& work) {
   });
 }
 
-OpenedSource ReportedRun::open(const InputOptions& input, const SyntheticOptions& synthetic) {
+OpenedSource ReportedRun::open(const InputOptions& input, const SyntheticProblem& synthetic) {
   watchdog.enter("open");
   OpenedSource opened = timer.time(Phase::kOpen, [&] { return open_source(input, synthetic, comm); });
   progress.line("input: " + describe_source(*opened.rows));

@@ -127,7 +127,7 @@ void warn_of_x(Report& report) {
 
 int run_solve(const SolveOptions& options, const Communicator& comm) {
   ReportedRun run(comm, options.run, options.report, options.command_line);
-  const bool has_rows = !options.input.files.empty() || !options.synthetic.kind.empty();
+  const bool has_rows = !options.input.files.empty() || options.synthetic.kind;
   InputOptions named = options.input;
   if (!has_rows) named.files = {options.from_sketch};
   const std::string output =

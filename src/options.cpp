@@ -161,7 +161,7 @@ void add_solve_options(CLI::App& app, SolveOptions& options) {
   add_backend_options(app, options.run);
   add_run_options(app, options.run);
   app.callback([&app, &options] {
-    if (!options.input.files.empty() || !options.synthetic.kind.empty()) return;
+    if (!options.input.files.empty() || options.synthetic.kind) return;
     if (options.from_sketch.empty()) throw CLI::RequiredError("FILE (or --kind, --rows and --cols, or --from-sketch)");
     const bool refines = app.count("--method") > 0 && options.method.method == SolveMethod::kRefine;
     if (refines) {

@@ -147,12 +147,12 @@ TEST_CASE("A solve takes files or a problem that is made, one of them, and what 
   REQUIRE(parse(made, {"--kind", "uniform", "--rows", "2k", "--cols", "7", "--data-seed", "5", "--dtype", "f2",
                        "--cond", "1e3", "--rank", "3", "--noise", "0", "--seed", "9"}) == "");
   CHECK(made.input.files.empty());
-  CHECK(made.synthetic.kind == "uniform");
-  CHECK(made.synthetic.rows == 2000);
-  CHECK(made.synthetic.cols == 7);
+  CHECK(made.synthetic.kind == SyntheticKind::kUniform);
+  CHECK(made.synthetic.m == 2000);
+  CHECK(made.synthetic.n == 7);
   CHECK(made.synthetic.seed == 5);
   CHECK(made.sketch.seed == 9);
-  CHECK(made.synthetic.dtype == ElementType::kFloat16);
+  CHECK(made.synthetic.type == ElementType::kFloat16);
   CHECK(made.synthetic.cond == 1e3);
   CHECK(made.synthetic.rank == 3);
   CHECK(made.synthetic.noise == 0);
@@ -175,11 +175,11 @@ TEST_CASE("A solve takes files or a problem that is made, one of them, and what 
 TEST_CASE("generate makes a gaussian problem unless another kind is asked for") {
   GenerateOptions plain, other;
   REQUIRE(parse(add_generate_options, plain, {"o.h5", "--rows", "9", "--cols", "2"}) == "");
-  CHECK(plain.problem.kind == "gaussian");
-  CHECK(plain.problem.dtype == ElementType::kFloat32);
+  CHECK(plain.problem.kind == SyntheticKind::kGaussian);
+  CHECK(plain.problem.type == ElementType::kFloat32);
   REQUIRE(parse(add_generate_options, other,
                 {"o.h5", "--rows", "9", "--cols", "2", "--kind", "uniform", "--seed", "3"}) == "");
-  CHECK(other.problem.kind == "uniform");
+  CHECK(other.problem.kind == SyntheticKind::kUniform);
   CHECK(other.problem.seed == 3);
   CHECK(parse(add_generate_options, other, {"o.h5", "--rows", "9"}) != "");
 }
