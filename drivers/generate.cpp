@@ -24,6 +24,7 @@
 #include "src/host_buffer.h"
 #include "src/host_threads.h"
 #include "src/plan.h"
+#include "src/problem_shape.h"
 #include "src/progress.h"
 #include "src/row_pass.h"
 #include "src/synthetic_source.h"
@@ -55,6 +56,9 @@ std::string shard_path(const GenerateOptions& options, std::int64_t shard) {
       .string();
 }
 
+/// Of b as stored; generate makes one column.
+std::int64_t b_row_bytes(const ProblemShape& shape) { return element_size(stored_b_type(shape.a_type)); }
+
 /// Positioned writes into a file that rank 0 has laid out.
 class RowWriter {
  public:
@@ -73,11 +77,12 @@ class RowWriter {
     const std::int64_t at = rows.begin - first_row_;
     const std::int64_t row_bytes = shape_.a_row_bytes();
     put(a, rows.size() * row_bytes, offsets_.a + at * row_bytes);
-    if (shape_.a_type == ElementType::kFloat64) {
-      put(b.data(), rows.size() * 8, offsets_.b + at * 8);
+    const std::int64_t b_bytes = b_row_bytes(shape_);
+    if (stored_b_type(shape_.a_type) == ElementType::kFloat64) {
+      put(b.data(), rows.size() * b_bytes, offsets_.b + at * b_bytes);
     } else {
       const std::vector<float> narrow(b.begin(), b.begin() + rows.size());
-      put(narrow.data(), rows.size() * 4, offsets_.b + at * 4);
+      put(narrow.data(), rows.size() * b_bytes, offsets_.b + at * b_bytes);
     }
   }
   void finish() {
@@ -107,7 +112,7 @@ std::unique_ptr<AtomicFile> write_shard(SyntheticSource& source, RowRange rows, 
   comm.together([&] {
     if (!comm.is_root()) return;
     file = std::make_unique<AtomicFile>(path);
-    file->require_space(rows.size() * (source.shape().n + 1) * element_size(source.shape().a_type));
+    file->require_space(rows.size() * (source.shape().a_row_bytes() + b_row_bytes(source.shape())));
     temporary = file->temporary();
     offsets = create_problem_file(temporary, rows.size(), source.shape().n, source.shape().a_type, source.x_true(),
                                   provenance_text);

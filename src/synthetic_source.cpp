@@ -134,7 +134,7 @@ std::string SyntheticSource::identity() const {
 
 double SyntheticSource::stored_b(double product, double noise) const {
   const double b = product + problem_.noise * noise;
-  return problem_.type == ElementType::kFloat64 ? b : static_cast<float>(b);
+  return stored_b_type(problem_.type) == ElementType::kFloat64 ? b : static_cast<float>(b);
 }
 
 /// Elements are numbered through the whole matrix, so that short rows waste none. A few rows at a time stay in the cache

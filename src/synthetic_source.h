@@ -19,8 +19,7 @@ namespace tallsketch {
 ///   illcond     G diag(1 .. 1/cond, logarithmic) H with H orthogonal (two Householder reflections)
 ///   uniform     multiples of 2^-11 in [-1, 1), exact in every type: made as fast as a GPU is fed (kernels/uniform_rows_host.h)
 /// x_true = g / sqrt(n), of uniform rounded to float32. b = A x_true + noise g, with A as stored (rounded to its type), in
-/// FP64, then rounded as `generate` stores it: to float32 unless A is float64. Of uniform, the noise is a sum of eight
-/// uniform numbers.
+/// FP64, then rounded to stored_b_type. Of uniform, the noise is a sum of eight uniform numbers.
 class SyntheticSource final : public RowSource {
  public:
   /// problem  has a kind
