@@ -112,7 +112,7 @@ void add_method_options(CLI::App& app, MethodOptions& options) {
       ->check(CLI::Range(1, 1000000));
   app.add_option("--ridge", options.ridge, "LAMBDA: minimise ||A x - b||^2 + LAMBDA ||x||^2")
       ->capture_default_str()
-      ->check(check_ridge)
+      ->check(number_between(0, 1e150))
       ->type_name("LAMBDA");
   app.add_flag(
       "--standard-errors", options.standard_errors,

@@ -115,6 +115,41 @@ TEST_CASE("The oversampling is auto or a number above 1") {
   }
 }
 
+TEST_CASE("A number outside its range is refused with option, value and range, and so is what is no number") {
+  const auto message = [](const std::string& option, const std::string& text) {
+    const std::vector<std::string> given = {option + "=" + text};
+    SolveOptions solve;
+    BenchSolveOptions bench;
+    StudyGeometryOptions study;
+    if (option == "--ridge") return parse(solve, {"f.h5", given[0]});
+    if (option == "--coherence") return parse(add_study_geometry_options, study, given);
+    return parse(add_bench_solve_options, bench, given);
+  };
+  struct Row {
+    const char* option;
+    std::vector<const char*> inside, outside;
+    const char* range;
+  };
+  for (const Row& row : {Row{"--ridge", {"0", "1e150"}, {"-1e-9", "1.0001e150"}, "from 0 to 1e+150"},
+                         Row{"--cond", {"1", "1e15"}, {"0.999", "1.0001e15"}, "from 1 to 1e+15"},
+                         Row{"--residual", {"0", "1e30"}, {"-1e-9", "1.0001e30"}, "from 0 to 1e+30"},
+                         Row{"--coherence", {"0", "1"}, {"-1e-9", "1.0001"}, "from 0 to 1"}}) {
+    for (const char* text : row.inside) {
+      CAPTURE(row.option, text);
+      CHECK(message(row.option, text) == "");
+    }
+    std::vector<const char*> refused = {"nan", "inf", "-inf", "much", "1x"};
+    refused.insert(refused.end(), row.outside.begin(), row.outside.end());
+    for (const char* text : refused) {
+      const std::string told = message(row.option, text);
+      CAPTURE(row.option, text, told);
+      CHECK(told.find(row.option) != std::string::npos);
+      CHECK(told.find("'" + std::string(text) + "'") != std::string::npos);
+      CHECK(told.find(row.range) != std::string::npos);
+    }
+  }
+}
+
 TEST_CASE("Precision, rounding and reduction are chosen by their words, which the report writes") {
   SolveOptions options;
   REQUIRE(parse(options, {"f.h5", "--precision", "bf16", "--rounding", "stochastic", "--reduce", "fp16"}) == "");
