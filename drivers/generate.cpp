@@ -182,7 +182,7 @@ int run_generate(const GenerateOptions& options, const Communicator& comm) {
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   progress.line(fmt::format("{:.2f} GB in {:.1f} s on {} rank{}", static_cast<double>(shape.m * row_bytes) / 1e9,
-                            seconds, comm.size(), comm.size() == 1 ? "" : "s"));
+                            seconds, comm.size(), plural(comm.size())));
   return 0;
 }
 

@@ -23,6 +23,7 @@
 #include "src/host_timing.h"
 #include "src/row_pass.h"
 #include "src/sketch_factor.h"
+#include "src/text.h"
 
 namespace tallsketch {
 
@@ -39,7 +40,7 @@ class HostBackend final : public Backend {
         kernel_(options.kernel) {}
 
   const char* name() const override { return "host"; }
-  std::string device() const override { return fmt::format("{} thread{}", threads_, threads_ == 1 ? "" : "s"); }
+  std::string device() const override { return fmt::format("{} thread{}", threads_, plural(threads_)); }
   std::string device_uuid() const override { return ""; }
   PlanLimits plan_limits(const SketchJob& job) override {
     release(job.kept);  // what an earlier job held is free for this one
