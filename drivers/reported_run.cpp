@@ -43,6 +43,26 @@ void tell_ranks(const Communicator& comm, const Backend& backend, Progress& prog
   for (std::size_t rank = 0; rank < lines.size(); ++rank) progress.line(fmt::format("rank {}: {}", rank, lines[rank]));
 }
 
+/// "open 0.010, read 0.020, ...": the phases that took time, on this rank.
+std::string times_text(const PhaseTimer& timer) {
+  std::string times;
+  for (const Phase phase : {Phase::kOpen, Phase::kRead, Phase::kUpload, Phase::kSketch, Phase::kReduce, Phase::kFactor,
+                            Phase::kRefine, Phase::kWrite, Phase::kTotal}) {
+    if ((phase == Phase::kUpload || phase == Phase::kRefine || phase == Phase::kFactor) && timer.seconds(phase) == 0)
+      continue;
+    times += fmt::format("{}{} {:.3f}", times.empty() ? "" : ", ", kPhaseNames[static_cast<std::size_t>(phase)],
+                         timer.seconds(phase));
+  }
+  return times;
+}
+
+/// The log's last lines, after those on the result.
+void tell_times_and_warnings(const Report& report, const PhaseTimer& timer, Progress& progress) {
+  progress.line("time on rank 0, seconds: " + times_text(timer));
+  for (const std::string& warning : report.warnings) progress.warning(warning);
+  for (const std::string& warning : report.source.warnings) progress.warning(warning);
+}
+
 }  // namespace
 
 ReportedRun::ReportedRun(const Communicator& communicator, const RunOptions& run, const std::string& report_path,
@@ -135,7 +155,10 @@ int ReportedRun::finish(const std::function<void()>& told, const std::string& re
     gather_ranks(report, comm, backend ? backend->device() : "", backend ? backend->device_uuid() : "", timer);
   }
   const bool have_result = !failure_ || failure_->kind() == ErrorKind::kNotConverged;
-  if (have_result && comm.is_root()) told();
+  if (have_result && comm.is_root()) {
+    told();
+    tell_times_and_warnings(report, timer, progress);
+  }
   if (reportable && !report_path_.empty()) {
     try {
       comm.together([&] {
@@ -150,18 +173,6 @@ int ReportedRun::finish(const std::function<void()>& told, const std::string& re
   }
   if (failure_) throw *failure_;
   return report.exit_code;
-}
-
-std::string times_text(const PhaseTimer& timer) {
-  std::string times;
-  for (const Phase phase : {Phase::kOpen, Phase::kRead, Phase::kUpload, Phase::kSketch, Phase::kReduce, Phase::kFactor,
-                            Phase::kRefine, Phase::kWrite, Phase::kTotal}) {
-    if ((phase == Phase::kUpload || phase == Phase::kRefine || phase == Phase::kFactor) && timer.seconds(phase) == 0)
-      continue;
-    times += fmt::format("{}{} {:.3f}", times.empty() ? "" : ", ", kPhaseNames[static_cast<std::size_t>(phase)],
-                         timer.seconds(phase));
-  }
-  return times;
 }
 
 }  // namespace tallsketch

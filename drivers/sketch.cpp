@@ -21,14 +21,10 @@ namespace tallsketch {
 
 namespace {
 
-/// The log's last lines.
-void tell_sketch(const ReportedRun& run, const StoredSketch& sketch, const std::string& output, Progress& progress) {
+void tell_sketch(const StoredSketch& sketch, const std::string& output, Progress& progress) {
   progress.line(fmt::format("sketch: {} x {} {}, of rows {}, written to {}", sketch.spec.d, sketch.n + sketch.r,
                             sketch.spec.precision == SketchPrecision::kFp64 ? "float64" : "float32",
                             describe(sketch.rows), output));
-  progress.line("time on rank 0, seconds: " + times_text(run.timer));
-  for (const std::string& warning : run.report.warnings) progress.warning(warning);
-  for (const std::string& warning : run.report.source.warnings) progress.warning(warning);
 }
 
 void check_merge(const SketchFileOptions& options) {
@@ -109,7 +105,7 @@ int run_sketch(const SketchFileOptions& options, const Communicator& comm) {
     }
     run.write("sketched", [&] { write_file_atomically(output, sketch_image(sketch, options.command_line)); });
   });
-  return run.finish([&] { tell_sketch(run, sketch, output, run.progress); },
+  return run.finish([&] { tell_sketch(sketch, output, run.progress); },
                     fmt::format("the sketch is complete in '{}'", output));
 }
 
