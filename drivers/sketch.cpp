@@ -32,7 +32,7 @@ void check_merge(const SketchFileOptions& options) {
           fmt::format("{} shapes a sketch that is made, and --merge adds sketches as they are: leave it out",
                       options.sketch.given.empty() ? "" : options.sketch.given.front()));
   require(!options.input.files.empty(), ErrorKind::kUsage, "--merge needs the sketch files that it adds, as FILEs");
-  require(!options.has_first_row && options.total_rows == 0, ErrorKind::kUsage,
+  require(!options.first_row && options.total_rows == 0, ErrorKind::kUsage,
           "--first-row and --total-rows belong to a sketch that is made; sketch files know their rows: leave them out");
   require(options.checkpoint.path.empty(), ErrorKind::kUsage,
           "--checkpoint saves passes over A, and --merge makes none: leave it out");
@@ -43,7 +43,7 @@ void check_merge(const SketchFileOptions& options) {
 /// Contiguous input blocks depend on the number of rows of the whole matrix.
 void check_place(const SketchFileOptions& options) {
   const bool contiguous = options.sketch.input_blocks == InputBlocks::kContiguous;
-  require(!contiguous || !options.has_first_row || options.total_rows > 0, ErrorKind::kUsage,
+  require(!contiguous || !options.first_row || options.total_rows > 0, ErrorKind::kUsage,
           "--input-blocks contiguous are parts of the whole matrix: with --first-row give its number of rows as "
           "--total-rows, too, or use --input-blocks interleaved");
 }
@@ -59,6 +59,7 @@ int run_sketch(const SketchFileOptions& options, const Communicator& comm) {
   run.report.solver.method = "none";
   run.report.solver.reason = "a sketch, no x";
   run.report.sketch_file = output;
+  const std::int64_t first_row = options.first_row.value_or(0);
   StoredSketch sketch;
   run.attempt([&] {
     comm.together([&] {
@@ -96,12 +97,12 @@ int run_sketch(const SketchFileOptions& options, const Communicator& comm) {
       const OpenedSource opened = run.open(input, options.synthetic);
       check_files();
       std::vector<IdentityField> fields = run_fields(*opened.rows, options.sketch, {});
-      fields.push_back({"--first-row", fmt::to_string(options.first_row)});
+      fields.push_back({"--first-row", fmt::to_string(first_row)});
       fields.push_back({"--total-rows", fmt::to_string(options.total_rows)});
       run.keep_checkpoints(options.checkpoint, std::move(fields), options.sketch);
       run.start_backend();
-      sketch = sketch_rows_of(options.sketch, {options.first_row, options.total_rows}, options.run.chunk_rows,
-                              *opened.rows, *run.backend, run.context(), run.report);
+      sketch = sketch_rows_of(options.sketch, {first_row, options.total_rows}, options.run.chunk_rows, *opened.rows,
+                              *run.backend, run.context(), run.report);
     }
     run.write("sketched", [&] { write_file_atomically(output, sketch_image(sketch, options.command_line)); });
   });

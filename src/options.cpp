@@ -184,8 +184,7 @@ void add_sketch_file_options(CLI::App& app, SketchFileOptions& options) {
   app.add_option("--first-row", options.first_row, "FILE holds the rows N, N + 1, ... of a larger matrix")
       ->transform(size_value())
       ->check(CLI::Range(std::int64_t{0}, kMostRows))
-      ->each([&options](const std::string&) { options.has_first_row = true; })
-      ->capture_default_str()
+      ->default_str("0")
       ->type_name("N");
   app.add_option("--total-rows", options.total_rows,
                  "rows of that matrix; --input-blocks contiguous needs them; 0: those up to the last of FILE")

@@ -105,11 +105,10 @@ struct SolveOptions {
 
 struct SketchFileOptions {
   InputOptions input;
-  SyntheticProblem synthetic;   // instead of files
-  std::string merge;            // file that the sketch files `input.files` are added into; empty: sketch those files
-  std::int64_t first_row = 0;   // of the files, in the matrix they are rows of
-  bool has_first_row = false;   // whether that was said
-  std::int64_t total_rows = 0;  // of that matrix; 0: not said
+  SyntheticProblem synthetic;  // instead of files
+  std::string merge;           // file that the sketch files `input.files` are added into; empty: sketch those files
+  std::optional<std::int64_t> first_row;  // of the files, in the matrix they are rows of; nothing: 0
+  std::int64_t total_rows = 0;            // of that matrix; 0: not said
   CheckpointOptions checkpoint;
   SketchOptions sketch;
   RunOptions run;
