@@ -23,8 +23,8 @@
 #include "src/hdf5_writer.h"
 #include "src/host_buffer.h"
 #include "src/host_threads.h"
-#include "src/open_source.h"
 #include "src/plan.h"
+#include "src/problem_shape.h"
 #include "src/progress.h"
 #include "src/row_pass.h"
 #include "src/synthetic_source.h"
@@ -38,7 +38,7 @@ namespace {
 
 std::string provenance(const SyntheticProblem& problem) {
   return nlohmann::ordered_json{{"tool", "tallsketch generate " + version_number()},
-                                {"kind", problem.kind},
+                                {"kind", to_word(*problem.kind)},
                                 {"rows", problem.m},
                                 {"cols", problem.n},
                                 {"dtype", to_word(problem.type)},
@@ -55,6 +55,9 @@ std::string shard_path(const GenerateOptions& options, std::int64_t shard) {
   return (path.parent_path() / fmt::format("{}.{:03}{}", path.stem().string(), shard, path.extension().string()))
       .string();
 }
+
+/// Of b as stored; generate makes one column.
+std::int64_t b_row_bytes(const ProblemShape& shape) { return element_size(stored_b_type(shape.a_type)); }
 
 /// Positioned writes into a file that rank 0 has laid out.
 class RowWriter {
@@ -74,11 +77,12 @@ class RowWriter {
     const std::int64_t at = rows.begin - first_row_;
     const std::int64_t row_bytes = shape_.a_row_bytes();
     put(a, rows.size() * row_bytes, offsets_.a + at * row_bytes);
-    if (shape_.a_type == ElementType::kFloat64) {
-      put(b.data(), rows.size() * 8, offsets_.b + at * 8);
+    const std::int64_t b_bytes = b_row_bytes(shape_);
+    if (stored_b_type(shape_.a_type) == ElementType::kFloat64) {
+      put(b.data(), rows.size() * b_bytes, offsets_.b + at * b_bytes);
     } else {
       const std::vector<float> narrow(b.begin(), b.begin() + rows.size());
-      put(narrow.data(), rows.size() * 4, offsets_.b + at * 4);
+      put(narrow.data(), rows.size() * b_bytes, offsets_.b + at * b_bytes);
     }
   }
   void finish() {
@@ -108,7 +112,7 @@ std::unique_ptr<AtomicFile> write_shard(SyntheticSource& source, RowRange rows, 
   comm.together([&] {
     if (!comm.is_root()) return;
     file = std::make_unique<AtomicFile>(path);
-    file->require_space(rows.size() * (source.shape().n + 1) * element_size(source.shape().a_type));
+    file->require_space(rows.size() * (source.shape().a_row_bytes() + b_row_bytes(source.shape())));
     temporary = file->temporary();
     offsets = create_problem_file(temporary, rows.size(), source.shape().n, source.shape().a_type, source.x_true(),
                                   provenance_text);
@@ -144,7 +148,7 @@ std::unique_ptr<AtomicFile> write_shard(SyntheticSource& source, RowRange rows, 
 int run_generate(const GenerateOptions& options, const Communicator& comm) {
   Progress progress(comm.is_root() && !options.run.quiet ? stdout : nullptr, options.run.verbose, comm.size());
   Watchdog watchdog(options.run.timeout, comm, &progress);
-  const SyntheticProblem problem = problem_of(options.problem);
+  const SyntheticProblem& problem = options.problem;
   std::optional<SyntheticSource> made;
   comm.together([&] {
     made.emplace(problem, host_threads(comm));
@@ -174,11 +178,11 @@ int run_generate(const GenerateOptions& options, const Communicator& comm) {
   for (std::int64_t shard = 0; shard < options.shards; ++shard) {
     const RowRange rows = shards[static_cast<std::size_t>(shard)];
     progress.line(fmt::format("wrote {}: rows {} to {} of A {} x {} {}, kind {}", shard_path(options, shard),
-                              rows.begin, rows.end, shape.m, shape.n, to_word(shape.a_type), problem.kind));
+                              rows.begin, rows.end, shape.m, shape.n, to_word(shape.a_type), to_word(*problem.kind)));
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   progress.line(fmt::format("{:.2f} GB in {:.1f} s on {} rank{}", static_cast<double>(shape.m * row_bytes) / 1e9,
-                            seconds, comm.size(), comm.size() == 1 ? "" : "s"));
+                            seconds, comm.size(), plural(comm.size())));
   return 0;
 }
 

@@ -49,6 +49,26 @@ void tell_places(const Communicator& comm, const Backend& backend, bool all, Pro
   for (const std::string& line : node_lines(places, all ? places.size() : kMostLines)) progress.line(line);
 }
 
+/// "open 0.010, read 0.020, ...": the phases that took time, on this rank.
+std::string times_text(const PhaseTimer& timer) {
+  std::string times;
+  for (const Phase phase : {Phase::kOpen, Phase::kRead, Phase::kUpload, Phase::kSketch, Phase::kReduce, Phase::kFactor,
+                            Phase::kRefine, Phase::kWrite, Phase::kTotal}) {
+    if ((phase == Phase::kUpload || phase == Phase::kRefine || phase == Phase::kFactor) && timer.seconds(phase) == 0)
+      continue;
+    times += fmt::format("{}{} {:.3f}", times.empty() ? "" : ", ", kPhaseNames[static_cast<std::size_t>(phase)],
+                         timer.seconds(phase));
+  }
+  return times;
+}
+
+/// The log's last lines, after those on the result.
+void tell_times_and_warnings(const Report& report, const PhaseTimer& timer, Progress& progress) {
+  progress.line("time on rank 0, seconds: " + times_text(timer));
+  for (const std::string& warning : report.warnings) progress.warning(warning);
+  for (const std::string& warning : report.source.warnings) progress.warning(warning);
+}
+
 }  // namespace
 
 ReportedRun::ReportedRun(const Communicator& communicator, const RunOptions& run, const std::string& report_path,
@@ -90,7 +110,7 @@ void ReportedRun::attempt(const std::function<void()>& work) {
   });
 }
 
-OpenedSource ReportedRun::open(const InputOptions& input, const SyntheticOptions& synthetic) {
+OpenedSource ReportedRun::open(const InputOptions& input, const SyntheticProblem& synthetic) {
   watchdog.enter("open");
   OpenedSource opened = timer.time(Phase::kOpen, [&] { return open_source(input, synthetic, comm); });
   progress.line("input: " + describe_source(*opened.rows));
@@ -141,7 +161,10 @@ int ReportedRun::finish(const std::function<void()>& told, const std::string& re
     gather_ranks(report, comm, backend ? backend->place() : RankPlace{comm.host(), {}, -1, {}, {}, {}}, timer);
   }
   const bool have_result = !failure_ || failure_->kind() == ErrorKind::kNotConverged;
-  if (have_result && comm.is_root()) told();
+  if (have_result && comm.is_root()) {
+    told();
+    tell_times_and_warnings(report, timer, progress);
+  }
   if (reportable && !report_path_.empty()) {
     try {
       comm.together([&] {
@@ -156,18 +179,6 @@ int ReportedRun::finish(const std::function<void()>& told, const std::string& re
   }
   if (failure_) throw *failure_;
   return report.exit_code;
-}
-
-std::string times_text(const PhaseTimer& timer) {
-  std::string times;
-  for (const Phase phase : {Phase::kOpen, Phase::kRead, Phase::kUpload, Phase::kSketch, Phase::kReduce, Phase::kFactor,
-                            Phase::kRefine, Phase::kWrite, Phase::kTotal}) {
-    if ((phase == Phase::kUpload || phase == Phase::kRefine || phase == Phase::kFactor) && timer.seconds(phase) == 0)
-      continue;
-    times += fmt::format("{}{} {:.3f}", times.empty() ? "" : ", ", kPhaseNames[static_cast<std::size_t>(phase)],
-                         timer.seconds(phase));
-  }
-  return times;
 }
 
 }  // namespace tallsketch

@@ -32,12 +32,14 @@ class ReportedRun {
   /// report from rank 0.
   void attempt(const std::function<void()>& work);
   /// Pieces of the work; they tell the user. Collective.
-  OpenedSource open(const InputOptions& input, const SyntheticOptions& synthetic);
+  OpenedSource open(const InputOptions& input, const SyntheticProblem& synthetic);
   void start_backend();
   /// On rank 0, as the phase `write`: the result, after which the checkpoint goes and signals lose nothing.
   void write(const std::string& status, const std::function<void()>& result);
 
-  /// Collective: the report, then the first error, if any. told  rank 0's words to the user, where there is a result
+  /// Collective: the report, then the first error, if any. Where there is a result, rank 0 tells the user of it, of the
+  /// times and of the warnings.
+  /// told    the words on the result
   /// result  what is complete even if the report cannot be written: "x is complete in 'x.h5'"
   int finish(const std::function<void()>& told, const std::string& result);
 
@@ -64,8 +66,5 @@ class ReportedRun {
   std::string report_path_;
   std::optional<Error> failure_;
 };
-
-/// "open 0.010, read 0.020, ...": the phases that took time, on this rank.
-std::string times_text(const PhaseTimer& timer);
 
 }  // namespace tallsketch

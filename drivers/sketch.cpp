@@ -21,14 +21,10 @@ namespace tallsketch {
 
 namespace {
 
-/// The log's last lines.
-void tell_sketch(const ReportedRun& run, const StoredSketch& sketch, const std::string& output, Progress& progress) {
+void tell_sketch(const StoredSketch& sketch, const std::string& output, Progress& progress) {
   progress.line(fmt::format("sketch: {} x {} {}, of rows {}, written to {}", sketch.spec.d, sketch.n + sketch.r,
                             sketch.spec.precision == SketchPrecision::kFp64 ? "float64" : "float32",
                             describe(sketch.rows), output));
-  progress.line("time on rank 0, seconds: " + times_text(run.timer));
-  for (const std::string& warning : run.report.warnings) progress.warning(warning);
-  for (const std::string& warning : run.report.source.warnings) progress.warning(warning);
 }
 
 void check_merge(const SketchFileOptions& options) {
@@ -36,7 +32,7 @@ void check_merge(const SketchFileOptions& options) {
           fmt::format("{} shapes a sketch that is made, and --merge adds sketches as they are: leave it out",
                       options.sketch.given.empty() ? "" : options.sketch.given.front()));
   require(!options.input.files.empty(), ErrorKind::kUsage, "--merge needs the sketch files that it adds, as FILEs");
-  require(!options.has_first_row && options.total_rows == 0, ErrorKind::kUsage,
+  require(!options.first_row && options.total_rows == 0, ErrorKind::kUsage,
           "--first-row and --total-rows belong to a sketch that is made; sketch files know their rows: leave them out");
   require(options.checkpoint.path.empty(), ErrorKind::kUsage,
           "--checkpoint saves passes over A, and --merge makes none: leave it out");
@@ -47,7 +43,7 @@ void check_merge(const SketchFileOptions& options) {
 /// Contiguous input blocks depend on the number of rows of the whole matrix.
 void check_place(const SketchFileOptions& options) {
   const bool contiguous = options.sketch.input_blocks == InputBlocks::kContiguous;
-  require(!contiguous || !options.has_first_row || options.total_rows > 0, ErrorKind::kUsage,
+  require(!contiguous || !options.first_row || options.total_rows > 0, ErrorKind::kUsage,
           "--input-blocks contiguous are parts of the whole matrix: with --first-row give its number of rows as "
           "--total-rows, too, or use --input-blocks interleaved");
 }
@@ -63,6 +59,7 @@ int run_sketch(const SketchFileOptions& options, const Communicator& comm) {
   run.report.solver.method = "none";
   run.report.solver.reason = "a sketch, no x";
   run.report.sketch_file = output;
+  const std::int64_t first_row = options.first_row.value_or(0);
   StoredSketch sketch;
   run.attempt([&] {
     comm.together([&] {
@@ -100,16 +97,16 @@ int run_sketch(const SketchFileOptions& options, const Communicator& comm) {
       const OpenedSource opened = run.open(input, options.synthetic);
       check_files();
       std::vector<IdentityField> fields = run_fields(*opened.rows, options.sketch, {});
-      fields.push_back({"--first-row", fmt::to_string(options.first_row)});
+      fields.push_back({"--first-row", fmt::to_string(first_row)});
       fields.push_back({"--total-rows", fmt::to_string(options.total_rows)});
       run.keep_checkpoints(options.checkpoint, std::move(fields), options.sketch);
       run.start_backend();
-      sketch = sketch_rows_of(options.sketch, {options.first_row, options.total_rows}, options.run.chunk_rows,
-                              *opened.rows, *run.backend, run.context(), run.report);
+      sketch = sketch_rows_of(options.sketch, {first_row, options.total_rows}, options.run.chunk_rows, *opened.rows,
+                              *run.backend, run.context(), run.report);
     }
     run.write("sketched", [&] { write_file_atomically(output, sketch_image(sketch, options.command_line)); });
   });
-  return run.finish([&] { tell_sketch(run, sketch, output, run.progress); },
+  return run.finish([&] { tell_sketch(sketch, output, run.progress); },
                     fmt::format("the sketch is complete in '{}'", output));
 }
 

@@ -65,7 +65,7 @@ void tell_residual_of_refinement(const Report& report, Progress& progress) {
       *s.normal_residual, s.ridge > 0 ? "; all with the rows of the ridge" : ""));
 }
 
-void tell_outcome(const Report& report, const PhaseTimer& timer, const std::string& output, Progress& progress) {
+void tell_outcome(const Report& report, const std::string& output, Progress& progress) {
   const SolverOutcome& s = report.solver;
   progress.line(fmt::format("x: n = {}{}, ||x|| = {:.6g}, written to {}", report.shape->n,
                             report.shape->r == 1 ? std::string() : fmt::format(", r = {}", report.shape->r), *s.x_norm,
@@ -82,9 +82,6 @@ void tell_outcome(const Report& report, const PhaseTimer& timer, const std::stri
                               s.preconditioner == to_word(PreconditionerChoice::kGram) ? "Gram matrix" : "sketch",
                               100 * *s.standard_error_spread));
   }
-  progress.line("time on rank 0, seconds: " + times_text(timer));
-  for (const std::string& warning : report.warnings) progress.warning(warning);
-  for (const std::string& warning : report.source.warnings) progress.warning(warning);
 }
 
 /// x is written by now, and says in its provenance how good it is.
@@ -127,7 +124,7 @@ void warn_of_x(Report& report) {
 
 int run_solve(const SolveOptions& options, const Communicator& comm) {
   ReportedRun run(comm, options.run, options.report, options.command_line);
-  const bool has_rows = !options.input.files.empty() || !options.synthetic.kind.empty();
+  const bool has_rows = !options.input.files.empty() || options.synthetic.kind;
   InputOptions named = options.input;
   if (!has_rows) named.files = {options.from_sketch};
   const std::string output =
@@ -176,7 +173,7 @@ int run_solve(const SolveOptions& options, const Communicator& comm) {
     });
   });
   const auto tell = [&] {
-    tell_outcome(run.report, run.timer, output, run.progress);
+    tell_outcome(run.report, output, run.progress);
     if (error_of_x) {
       run.progress.line(
           fmt::format("error of x against x_true: {:.2g} of ||x_true||, noise of b included", *error_of_x));

@@ -101,6 +101,14 @@ const Words<ResidencyChoice>& words_of(ResidencyChoice) {
   return words;
 }
 
+const Words<SyntheticKind>& words_of(SyntheticKind) {
+  static const Words<SyntheticKind> words = {
+      {"gaussian", SyntheticKind::kGaussian},      {"coherent", SyntheticKind::kCoherent},
+      {"coordinate", SyntheticKind::kCoordinate},  {"lowrank", SyntheticKind::kLowRank},
+      {"illcond", SyntheticKind::kIllConditioned}, {"uniform", SyntheticKind::kUniform}};
+  return words;
+}
+
 const Words<KernelChoice>& words_of(KernelChoice) {
   static const Words<KernelChoice> words = {{"auto", KernelChoice::kAuto},
                                             {"strip", KernelChoice::kStrip},

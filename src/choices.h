@@ -22,6 +22,9 @@ enum class RankPolicy { kError, kMinNorm };
 enum class KernelChoice { kAuto, kStrip, kScatter, kFlash };
 enum class ResidencyChoice { kAuto, kDevice, kHost, kFile };
 
+/// Problems that are made, not stored; SyntheticSource says what each is.
+enum class SyntheticKind { kGaussian, kCoherent, kCoordinate, kLowRank, kIllConditioned, kUniform };
+
 /// What `bench sketch` times: the sketches and kernels of `solve`, and baselines that only it has.
 enum class BenchFamily { kSparseStack, kBlockPerm, kFlashBlockRow };
 enum class BenchKernel { kAuto, kStrip, kScatter, kFlash, kSpmm, kGaussian };
@@ -54,6 +57,7 @@ const Words<BackendChoice>& words_of(BackendChoice);
 const Words<ReduceChoice>& words_of(ReduceChoice);
 const Words<KernelChoice>& words_of(KernelChoice);
 const Words<ResidencyChoice>& words_of(ResidencyChoice);
+const Words<SyntheticKind>& words_of(SyntheticKind);
 const Words<BenchFamily>& words_of(BenchFamily);
 const Words<BenchKernel>& words_of(BenchKernel);
 const Words<BenchRoute>& words_of(BenchRoute);

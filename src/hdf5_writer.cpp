@@ -7,6 +7,7 @@
 #include "src/error.h"
 #include "src/hdf5_file.h"
 #include "src/hdf5_image.h"
+#include "src/problem_shape.h"
 
 namespace tallsketch {
 
@@ -68,8 +69,7 @@ ProblemOffsets create_problem_file(const std::string& path, std::int64_t rows, s
                       H5Dclose);
   };
   const Hdf5Handle a = create("/A", a_type, rows, cols, 2);
-  const ElementType b_type = a_type == ElementType::kFloat64 ? ElementType::kFloat64 : ElementType::kFloat32;
-  const Hdf5Handle b = create("/b", b_type, rows, 1, 1);
+  const Hdf5Handle b = create("/b", stored_b_type(a_type), rows, 1, 1);
   const Hdf5Handle x = create("/x_true", ElementType::kFloat64, cols, 1, 1);
   checked_output(H5Dwrite(x.get(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, x_true.data()), "H5Dwrite");
   write_hdf5_text(a.get(), "provenance", provenance);

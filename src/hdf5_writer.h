@@ -24,9 +24,9 @@ struct ProblemOffsets {
   std::int64_t b = 0;
 };
 
-/// Creates, at `path`, a file with contiguous /A (rows, cols), /b (rows) and /x_true (cols), and returns where the raw
-/// data of A and b go, so that all ranks can write their rows with plain positioned writes, whatever HDF5 was built
-/// with. path  an existing temporary file; it is replaced
+/// Creates, at `path`, a file with contiguous /A (rows, cols), /b (rows) of stored_b_type and /x_true (cols), and returns
+/// where the raw data of A and b go, so that all ranks can write their rows with plain positioned writes, whatever HDF5
+/// was built with. path  an existing temporary file; it is replaced
 ProblemOffsets create_problem_file(const std::string& path, std::int64_t rows, std::int64_t cols, ElementType a_type,
                                    const std::vector<double>& x_true, const std::string& provenance);
 

@@ -12,24 +12,11 @@
 
 namespace tallsketch {
 
-SyntheticProblem problem_of(const SyntheticOptions& options) {
-  SyntheticProblem problem;
-  problem.kind = options.kind;
-  problem.m = options.rows;
-  problem.n = options.cols;
-  problem.type = options.dtype;
-  problem.cond = options.cond;
-  problem.rank = options.rank;
-  problem.noise = options.noise;
-  problem.seed = options.seed;
-  return problem;
-}
-
-OpenedSource open_source(const InputOptions& input, const SyntheticOptions& synthetic, const Communicator& comm) {
-  if (synthetic.kind.empty()) return {open_file_source(input, comm), {}};
+OpenedSource open_source(const InputOptions& input, const SyntheticProblem& synthetic, const Communicator& comm) {
+  if (!synthetic.kind) return {open_file_source(input, comm), {}};
   OpenedSource opened;
   comm.together([&] {
-    auto source = std::make_unique<SyntheticSource>(problem_of(synthetic), host_threads(comm));
+    auto source = std::make_unique<SyntheticSource>(synthetic, host_threads(comm));
     opened.x_true = source->x_true();
     opened.rows = std::move(source);
   });
@@ -45,8 +32,8 @@ std::string describe_source(const RowSource& source) {
                      info.io_mode);
 }
 
-std::string default_output(const InputOptions& input, const SyntheticOptions& synthetic, const std::string& ending) {
-  if (!synthetic.kind.empty()) return "synthetic" + ending;
+std::string default_output(const InputOptions& input, const SyntheticProblem& synthetic, const std::string& ending) {
+  if (synthetic.kind) return "synthetic" + ending;
   const std::filesystem::path path(input_paths(input).front());
   return (path.parent_path() / (path.stem().string() + ending)).string();
 }

@@ -13,21 +13,19 @@ namespace tallsketch {
 
 class Communicator;
 
-SyntheticProblem problem_of(const SyntheticOptions& options);
-
 struct OpenedSource {
   std::unique_ptr<RowSource> rows;
   std::vector<double> x_true;  // (n); empty where nobody knows it
 };
 
 /// Collective. Errors: those of the kind of source, kUsage for sizes that make no problem.
-OpenedSource open_source(const InputOptions& input, const SyntheticOptions& synthetic, const Communicator& comm);
+OpenedSource open_source(const InputOptions& input, const SyntheticProblem& synthetic, const Communicator& comm);
 
 /// One line for people: "A 1000 x 20 float32, contiguous, b with 1 column, 2 files, mpio independent".
 std::string describe_source(const RowSource& source);
 
 /// Where results go unless it is said: <stem of the first FILE><ending> beside it, or synthetic<ending> in this folder.
-std::string default_output(const InputOptions& input, const SyntheticOptions& synthetic, const std::string& ending);
+std::string default_output(const InputOptions& input, const SyntheticProblem& synthetic, const std::string& ending);
 
 /// ||x - x_true|| / ||x_true||.
 double relative_error(const std::vector<double>& x, const std::vector<double>& x_true);

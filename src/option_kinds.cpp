@@ -49,16 +49,11 @@ CLI::Validator size_value() {
       "");
 }
 
-// CLI::Range lets NaN through.
-std::string check_finite(const std::string& text) {
-  char* end = nullptr;
-  return std::isfinite(std::strtod(text.c_str(), &end)) ? "" : "'" + text + "' is not a finite number";
-}
-
 std::string check_begins_with_digit(const std::string& text) {
   return !text.empty() && text[0] >= '0' && text[0] <= '9' ? "" : "'" + text + "' does not begin with a number";
 }
 
+// CLI::Range lets NaN through.
 CLI::Validator number_between(double least, double most) {
   return CLI::Validator(
       [least, most](const std::string& text) -> std::string {
@@ -94,13 +89,6 @@ std::string check_tolerance(const std::string& text) {
   const double value = std::strtod(text.c_str(), &end);
   const bool good = end == text.c_str() + text.size() && value > 0 && value < 1;
   return good ? "" : "'" + text + "' is neither auto nor a number above 0 and below 1";
-}
-
-std::string check_ridge(const std::string& text) {
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  const bool good = !text.empty() && end == text.c_str() + text.size() && value >= 0 && value <= 1e150;
-  return good ? "" : "'" + text + "' is not a number from 0 to 1e150";
 }
 
 void add_block_options(CLI::App& app, std::optional<int>& block_nnz, std::optional<std::int64_t>& block_rows) {

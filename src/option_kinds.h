@@ -86,15 +86,13 @@ CLI::Option* add_numbers(CLI::App& app, const std::string& name, std::vector<T>&
   return option->check(CLI::Range(T{1}, static_cast<T>(most)));
 }
 
-// Why a text is no seed, finite number, number above 1, d / n, tolerance or ridge; empty if it is one.
+// Why a text is no seed, number above 1, d / n or tolerance; empty if it is one.
 std::string check_seed(const std::string& text);
-std::string check_finite(const std::string& text);
 /// A number of this range, both ends included; NaN is none.
 CLI::Validator number_between(double least, double most);
 std::string check_ratio(const std::string& text);
 std::string check_oversample(const std::string& text);
 std::string check_tolerance(const std::string& text);
-std::string check_ridge(const std::string& text);
 /// CLI11 alone would take a unit without a number for one of it.
 std::string check_begins_with_digit(const std::string& text);
 

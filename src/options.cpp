@@ -112,7 +112,7 @@ void add_method_options(CLI::App& app, MethodOptions& options) {
       ->check(CLI::Range(1, 1000000));
   app.add_option("--ridge", options.ridge, "LAMBDA: minimise ||A x - b||^2 + LAMBDA ||x||^2")
       ->capture_default_str()
-      ->check(check_ridge)
+      ->check(number_between(0, 1e150))
       ->type_name("LAMBDA");
   app.add_flag(
       "--standard-errors", options.standard_errors,
@@ -161,7 +161,7 @@ void add_solve_options(CLI::App& app, SolveOptions& options) {
   add_backend_options(app, options.run);
   add_run_options(app, options.run);
   app.callback([&app, &options] {
-    if (!options.input.files.empty() || !options.synthetic.kind.empty()) return;
+    if (!options.input.files.empty() || options.synthetic.kind) return;
     if (options.from_sketch.empty()) throw CLI::RequiredError("FILE (or --kind, --rows and --cols, or --from-sketch)");
     const bool refines = app.count("--method") > 0 && options.method.method == SolveMethod::kRefine;
     if (refines) {
@@ -184,8 +184,7 @@ void add_sketch_file_options(CLI::App& app, SketchFileOptions& options) {
   app.add_option("--first-row", options.first_row, "FILE holds the rows N, N + 1, ... of a larger matrix")
       ->transform(size_value())
       ->check(CLI::Range(std::int64_t{0}, kMostRows))
-      ->each([&options](const std::string&) { options.has_first_row = true; })
-      ->capture_default_str()
+      ->default_str("0")
       ->type_name("N");
   app.add_option("--total-rows", options.total_rows,
                  "rows of that matrix; --input-blocks contiguous needs them; 0: those up to the last of FILE")

@@ -10,6 +10,7 @@
 #include "kernels/sketch_spec.h"
 #include "kernels/views.h"
 #include "src/choices.h"
+#include "src/synthetic_problem.h"
 
 namespace CLI {
 class App;
@@ -34,18 +35,6 @@ struct InputOptions {
   IoChoice io = IoChoice::kAuto;
   DataPrecision data_precision = DataPrecision::kStored;
   bool may_be_wide = false;  // m < n is no error: these are some rows of a larger matrix
-};
-
-/// A problem that is made, not stored: all of `generate`, instead of files in `solve`.
-struct SyntheticOptions {
-  std::string kind;  // empty: none
-  std::int64_t rows = 0;
-  std::int64_t cols = 0;
-  std::int64_t rank = 64;  // of kind lowrank
-  ElementType dtype = ElementType::kFloat32;
-  double cond = 1e4;
-  double noise = 0.1;
-  std::uint64_t seed = 0;
 };
 
 struct SketchOptions {
@@ -103,7 +92,7 @@ struct MethodOptions {
 
 struct SolveOptions {
   InputOptions input;
-  SyntheticOptions synthetic;  // instead of files
+  SyntheticProblem synthetic;  // instead of files
   SketchOptions sketch;
   RunOptions run;
   std::string output;  // empty: <stem of the first FILE>.x.h5, or synthetic.x.h5
@@ -116,11 +105,10 @@ struct SolveOptions {
 
 struct SketchFileOptions {
   InputOptions input;
-  SyntheticOptions synthetic;   // instead of files
-  std::string merge;            // file that the sketch files `input.files` are added into; empty: sketch those files
-  std::int64_t first_row = 0;   // of the files, in the matrix they are rows of
-  bool has_first_row = false;   // whether that was said
-  std::int64_t total_rows = 0;  // of that matrix; 0: not said
+  SyntheticProblem synthetic;  // instead of files
+  std::string merge;           // file that the sketch files `input.files` are added into; empty: sketch those files
+  std::optional<std::int64_t> first_row;  // of the files, in the matrix they are rows of; nothing: 0
+  std::int64_t total_rows = 0;            // of that matrix; 0: not said
   CheckpointOptions checkpoint;
   SketchOptions sketch;
   RunOptions run;
@@ -131,14 +119,14 @@ struct SketchFileOptions {
 
 struct GenerateOptions {
   std::string output;
-  SyntheticOptions problem;
+  SyntheticProblem problem;
   std::int64_t shards = 1;
   RunOptions run;
 };
 
 struct InspectOptions {
   InputOptions input;
-  SyntheticOptions synthetic;  // instead of files
+  SyntheticProblem synthetic;  // instead of files
   MethodOptions method;
   SketchOptions sketch;
   RunOptions run;
@@ -195,7 +183,7 @@ struct BenchPassesOptions {
 
 struct BenchIoOptions {
   InputOptions input;
-  SyntheticOptions synthetic;  // instead of files
+  SyntheticProblem synthetic;  // instead of files
   int repeats = 3;
   RunOptions run;
 };
@@ -225,7 +213,7 @@ struct StudyGeometryOptions {
 
 void add_input_options(CLI::App& app, InputOptions& options);
 /// FILEs, or --kind with what belongs to it; one of them is required.
-void add_source_options(CLI::App& app, InputOptions& input, SyntheticOptions& synthetic);
+void add_source_options(CLI::App& app, InputOptions& input, SyntheticProblem& synthetic);
 void add_checkpoint_options(CLI::App& app, CheckpointOptions& options);
 void add_method_options(CLI::App& app, MethodOptions& options);
 void add_sketch_options(CLI::App& app, SketchOptions& options);

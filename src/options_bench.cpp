@@ -87,13 +87,11 @@ void add_bench_solve_options(CLI::App& app, BenchSolveOptions& options) {
   app.add_option("--cond", options.cond, "condition numbers of A, a list")
       ->delimiter(',')
       ->capture_default_str()
-      ->check(check_finite)
-      ->check(CLI::Range(1.0, 1e15));
+      ->check(number_between(1, 1e15));
   app.add_option("--residual", options.residual, "||b - A x|| / ||A x||, a list")
       ->delimiter(',')
       ->capture_default_str()
-      ->check(check_finite)
-      ->check(CLI::Range(0.0, 1e30));
+      ->check(number_between(0, 1e30));
   add_list(app, "--route", options.route, "ways to x; normal-equations and qr are rivals");
   add_tolerance(app, options.tolerance);
   add_oversample(app, options.oversample);
@@ -131,8 +129,7 @@ void add_study_geometry_options(CLI::App& app, StudyGeometryOptions& options) {
                  "leverage of the head, n rows near coordinate vectors, a list: 0 a Gaussian basis, 1 coordinate rows")
       ->delimiter(',')
       ->capture_default_str()
-      ->check(check_finite)
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(number_between(0, 1));
   add_list(app, "--head", options.head, "which rows of U are the head");
   app.add_option("--data-seed", options.data_seed, "seed of U, 64 bits")->capture_default_str()->check(check_seed);
   app.add_option("--oversample", options.oversample, "d / n, a list; d is rounded up as in solve")

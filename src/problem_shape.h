@@ -7,6 +7,11 @@
 
 namespace tallsketch {
 
+/// Type in which b is stored beside an A of a_type, in files of `generate`; synthetic problems are rounded to it, too.
+constexpr ElementType stored_b_type(ElementType a_type) {
+  return a_type == ElementType::kFloat64 ? ElementType::kFloat64 : ElementType::kFloat32;
+}
+
 struct ProblemShape {
   std::int64_t m = 0;  // rows
   std::int64_t n = 0;  // columns of A

@@ -9,6 +9,7 @@
 #include "kernels/rounding.h"
 #include "kernels/sketch_rule.h"
 #include "src/error.h"
+#include "src/text.h"
 
 namespace tallsketch {
 
@@ -80,7 +81,7 @@ void shape_block_perm(const ProblemShape& shape, const SketchOptions& options, S
   require(spec.kappa <= blocks, ErrorKind::kUsage,
           fmt::format("--kappa {} exceeds the {} block{} that d = {} rows of --block-rows {} give: a block met twice "
                       "makes the sketch too long; use --kappa {} or more sketch rows",
-                      spec.kappa, blocks, blocks == 1 ? "" : "s", spec.d, spec.block_rows, blocks));
+                      spec.kappa, blocks, plural(blocks), spec.d, spec.block_rows, blocks));
   spec.zeta = spec.kappa * spec.block_nnz;
   require(spec.zeta <= kMaxZeta, ErrorKind::kUsage,
           fmt::format("--kappa {} times --block-nnz {} gives {} nonzeros a column; at most {} are possible", spec.kappa,

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -26,39 +25,40 @@ constexpr double kLowRankNoise = 1e-5;  // paper B, Gram task
 }  // namespace
 
 SyntheticSource::SyntheticSource(const SyntheticProblem& problem, int threads)
-    : problem_(problem), threads_(threads > 0 ? threads : omp_get_max_threads()) {
-  const std::map<std::string, Kind> kinds = {{"gaussian", Kind::kGaussian},      {"coherent", Kind::kCoherent},
-                                             {"coordinate", Kind::kCoordinate},  {"lowrank", Kind::kLowRank},
-                                             {"illcond", Kind::kIllConditioned}, {"uniform", Kind::kUniform}};
+    : problem_(problem), threads_(threads > 0 ? threads : omp_get_max_threads()), kind_(problem.kind.value()) {
   const std::int64_t m = problem.m, n = problem.n;
-  require(kinds.contains(problem.kind), ErrorKind::kUsage, fmt::format("--kind {} is not known", problem.kind));
-  kind_ = kinds.at(problem.kind);
   require(n > 0 && m >= n, ErrorKind::kUsage,
           fmt::format("--rows {} --cols {}: at least as many rows as columns, and one column, are needed", m, n));
   require(m <= (std::int64_t{1} << 48) && n <= (std::int64_t{1} << 24), ErrorKind::kUsage,
           fmt::format("--rows {} --cols {}: at most 2^48 rows and 2^24 columns", m, n));
   require(n <= std::numeric_limits<std::int64_t>::max() / 16 / m, ErrorKind::kUsage,
           fmt::format("--rows {} --cols {}: more bytes than a file can have", m, n));
-  require(kind_ != Kind::kLowRank || (problem.rank >= 1 && problem.rank <= n), ErrorKind::kUsage,
+  require(kind_ != SyntheticKind::kLowRank || (problem.rank >= 1 && problem.rank <= n), ErrorKind::kUsage,
           fmt::format("--rank {}: kind lowrank needs a rank from 1 to n = {}", problem.rank, n));
   shape_ = {m, n, 1, problem.type};
-  info_ = {{}, "synthetic " + problem.kind, "synthetic", to_word(problem.type), "made as it is read", "computed", {}};
+  info_ = {{},
+           fmt::format("synthetic {}", to_word(kind_)),
+           "synthetic",
+           to_word(problem.type),
+           "made as it is read",
+           "computed",
+           {}};
 
   x_true_.resize(static_cast<std::size_t>(n));
   normals(problem.seed, 0, DrawPurpose::kVectors, n, x_true_.data());
   for (double& x : x_true_) x /= std::sqrt(static_cast<double>(n));
-  if (kind_ == Kind::kUniform) {  // 12 + 24 bits: products are exact
+  if (kind_ == SyntheticKind::kUniform) {  // 12 + 24 bits: products are exact
     for (double& x : x_true_) x = static_cast<float>(x);
   }
 
-  if (kind_ == Kind::kLowRank) {
+  if (kind_ == SyntheticKind::kLowRank) {
     basis_.resize(static_cast<std::size_t>(problem.rank * n));
     for (std::int64_t k = 0; k < problem.rank; ++k) {
       normals(problem.seed, 1 + k, DrawPurpose::kVectors, n, basis_.data() + k * n);
     }
     for (double& v : basis_) v /= std::sqrt(static_cast<double>(problem.rank));
   }
-  if (kind_ == Kind::kIllConditioned) {
+  if (kind_ == SyntheticKind::kIllConditioned) {
     basis_.resize(static_cast<std::size_t>(2 * n));
     for (std::int64_t k = 0; k < 2; ++k) {
       double* u = basis_.data() + k * n;
@@ -71,7 +71,8 @@ SyntheticSource::SyntheticSource(const SyntheticProblem& problem, int threads)
       singular_values_.push_back(std::pow(problem.cond, -fraction));
     }
   }
-  if (kind_ == Kind::kCoherent) {  // rows are permuted by i -> multiplier * i mod m; coprime, near the golden ratio
+  if (kind_ ==
+      SyntheticKind::kCoherent) {  // rows are permuted by i -> multiplier * i mod m; coprime, near the golden ratio
     row_multiplier_ = std::max<std::int64_t>(1, static_cast<std::int64_t>(0.6180339887 * static_cast<double>(m)));
     while (std::gcd(row_multiplier_, m) != 1) ++row_multiplier_;
   }
@@ -88,11 +89,11 @@ void SyntheticSource::gaussian_row(std::int64_t row, double* out) const {
 void SyntheticSource::fill_row(std::int64_t row, double* out, double* scratch) const {
   const std::int64_t n = problem_.n;
   switch (kind_) {
-    case Kind::kGaussian: gaussian_row(row, out); return;
-    case Kind::kCoherent:
-    case Kind::kCoordinate: {
-      const std::int64_t source = kind_ == Kind::kCoherent ? permuted_row(row) : row;
-      if (kind_ == Kind::kCoherent && source >= n) {
+    case SyntheticKind::kGaussian: gaussian_row(row, out); return;
+    case SyntheticKind::kCoherent:
+    case SyntheticKind::kCoordinate: {
+      const std::int64_t source = kind_ == SyntheticKind::kCoherent ? permuted_row(row) : row;
+      if (kind_ == SyntheticKind::kCoherent && source >= n) {
         gaussian_row(row, out);
         for (std::int64_t j = 0; j < n; ++j) out[j] *= kCoherentTail;
       } else {
@@ -101,8 +102,8 @@ void SyntheticSource::fill_row(std::int64_t row, double* out, double* scratch) c
       }
       return;
     }
-    case Kind::kUniform: return;  // read_uniform's
-    case Kind::kLowRank: {
+    case SyntheticKind::kUniform: return;  // read_uniform's
+    case SyntheticKind::kLowRank: {
       gaussian_row(row, out);
       for (std::int64_t j = 0; j < n; ++j) out[j] *= kLowRankNoise;
       normals(problem_.seed ^ 0x9e3779b97f4a7c15U, row, DrawPurpose::kMatrixEntries, problem_.rank, scratch);
@@ -112,7 +113,7 @@ void SyntheticSource::fill_row(std::int64_t row, double* out, double* scratch) c
       }
       return;
     }
-    case Kind::kIllConditioned: {
+    case SyntheticKind::kIllConditioned: {
       gaussian_row(row, out);
       for (std::int64_t j = 0; j < n; ++j) out[j] *= singular_values_[static_cast<std::size_t>(j)];
       for (int reflection = 0; reflection < 2; ++reflection) {
@@ -127,13 +128,13 @@ void SyntheticSource::fill_row(std::int64_t row, double* out, double* scratch) c
 
 std::string SyntheticSource::identity() const {
   const SyntheticProblem& p = problem_;
-  return fmt::format("synthetic {} {} x {} {}, cond {}, rank {}, noise {}, seed {}", p.kind, p.m, p.n, to_word(p.type),
-                     p.cond, p.rank, p.noise, p.seed);
+  return fmt::format("synthetic {} {} x {} {}, cond {}, rank {}, noise {}, seed {}", to_word(kind_), p.m, p.n,
+                     to_word(p.type), p.cond, p.rank, p.noise, p.seed);
 }
 
 double SyntheticSource::stored_b(double product, double noise) const {
   const double b = product + problem_.noise * noise;
-  return problem_.type == ElementType::kFloat64 ? b : static_cast<float>(b);
+  return stored_b_type(problem_.type) == ElementType::kFloat64 ? b : static_cast<float>(b);
 }
 
 /// Elements are numbered through the whole matrix, so that short rows waste none. A few rows at a time stay in the cache
@@ -163,12 +164,12 @@ void SyntheticSource::read_uniform(RowRange rows, void* a, double* b) const {
 }
 
 void SyntheticSource::read(RowRange rows, void* a, double* b) {
-  if (kind_ == Kind::kUniform) return read_uniform(rows, a, b);
+  if (kind_ == SyntheticKind::kUniform) return read_uniform(rows, a, b);
   const std::int64_t n = problem_.n;
 #pragma omp parallel num_threads(threads_)
   {
     std::vector<double> row(static_cast<std::size_t>(n)),
-        scratch(static_cast<std::size_t>(kind_ == Kind::kLowRank ? problem_.rank : 0));
+        scratch(static_cast<std::size_t>(kind_ == SyntheticKind::kLowRank ? problem_.rank : 0));
 #pragma omp for schedule(static)
     for (std::int64_t i = 0; i < rows.size(); ++i) {
       fill_row(rows.begin + i, row.data(), scratch.data());

@@ -7,18 +7,9 @@
 #include <vector>
 
 #include "src/row_source.h"
+#include "src/synthetic_problem.h"
 
 namespace tallsketch {
-
-struct SyntheticProblem {
-  std::string kind = "gaussian";  // gaussian, coherent, coordinate, lowrank, illcond, uniform
-  std::int64_t m = 0, n = 0;
-  ElementType type = ElementType::kFloat32;
-  double cond = 1e4;       // illcond
-  std::int64_t rank = 64;  // lowrank
-  double noise = 0.1;
-  std::uint64_t seed = 0;
-};
 
 /// Kinds, with g standard normal numbers of their own:
 ///   gaussian    A_ij = g
@@ -28,10 +19,10 @@ struct SyntheticProblem {
 ///   illcond     G diag(1 .. 1/cond, logarithmic) H with H orthogonal (two Householder reflections)
 ///   uniform     multiples of 2^-11 in [-1, 1), exact in every type: made as fast as a GPU is fed (kernels/uniform_rows_host.h)
 /// x_true = g / sqrt(n), of uniform rounded to float32. b = A x_true + noise g, with A as stored (rounded to its type), in
-/// FP64, then rounded as `generate` stores it: to float32 unless A is float64. Of uniform, the noise is a sum of eight
-/// uniform numbers.
+/// FP64, then rounded to stored_b_type. Of uniform, the noise is a sum of eight uniform numbers.
 class SyntheticSource final : public RowSource {
  public:
+  /// problem  has a kind
   /// threads  that read uses; 0: as many as OpenMP would. Another thread than the one that computes may call read: then
   ///          both have their own.
   /// Errors: kUsage for sizes that make no problem.
@@ -44,8 +35,6 @@ class SyntheticSource final : public RowSource {
   const std::vector<double>& x_true() const { return x_true_; }
 
  private:
-  enum class Kind { kGaussian, kCoherent, kCoordinate, kLowRank, kIllConditioned, kUniform };
-
   void fill_row(std::int64_t row, double* out, double* scratch) const;
   void gaussian_row(std::int64_t row, double* out) const;
   std::int64_t permuted_row(std::int64_t row) const;
@@ -54,7 +43,7 @@ class SyntheticSource final : public RowSource {
 
   SyntheticProblem problem_;
   int threads_;
-  Kind kind_ = Kind::kGaussian;
+  SyntheticKind kind_;
   ProblemShape shape_;
   SourceInfo info_;
   std::vector<double> x_true_;

@@ -458,6 +458,11 @@ def output_cases(folder):
             solve("C-10: disk full, 3 ranks", ["x.h5", "No space left"], "-o", "@disk/x.h5", ranks=(3,)),
             Case("generate onto a full disk", 9, ["generate", "@disk/g.h5", "--rows", "9k", "--cols", "2"],
                  ["g.h5", "No space left"], ranks=(3,)),
+            # 1000 rows of 2 bytes of A and 4 of b: one page would hold b in float16, too. No ".tmp" in the name: told
+            # before anything is made.
+            Case("generate onto a disk with room for A, not for b", 9,
+                 ["generate", "@disk/g.h5", "--rows", "1k", "--cols", "1", "--dtype", "f2"], ["g.h5':", "No space left"],
+                 ranks=(1,)),
         ]
         return cases, disk
     print("left out: a full disk (no mount of a tmpfs here); the limit of the file size stands in for it")

@@ -214,7 +214,7 @@ TEST_CASE("More ranks than batches leave ranks without rows and the sketch uncha
 
 TEST_CASE("The sketch of real numbers is the oracle's to rounding, and equal bit for bit in a second run on the host") {
   World world;
-  SyntheticSource source({.kind = "gaussian", .m = 20000, .n = 50, .seed = 5});
+  SyntheticSource source({.kind = SyntheticKind::kGaussian, .m = 20000, .n = 50, .seed = 5});
   const SketchSpec spec = make_spec(SketchHash::kPermuted, 128, 4);
   const std::vector<double> oracle = oracle_of(source, spec);
   const std::vector<double> first = sketch_by_backend(source, spec, 3000, *world.backend, world.comm, on_gpus());
@@ -228,7 +228,7 @@ TEST_CASE("The sketch of real numbers is the oracle's to rounding, and equal bit
 
 TEST_CASE("x of a solve is the least-squares solution of the sketched problem in FP64, whatever the number of ranks") {
   World world;
-  SyntheticSource source({.kind = "gaussian", .m = 9000, .n = 40, .noise = 0.5, .seed = 3});
+  SyntheticSource source({.kind = SyntheticKind::kGaussian, .m = 9000, .n = 40, .noise = 0.5, .seed = 3});
   SketchOptions whole;
   whole.check_rows = 0;
   Report report;
@@ -397,8 +397,12 @@ TEST_CASE(
     "At condition 1e9 an FP32 sketch reports dependent columns, an FP64 sketch finds x to the accuracy of its "
     "residual") {
   World world;
-  SyntheticSource source(
-      {.kind = "illcond", .m = 6000, .n = 30, .type = ElementType::kFloat64, .cond = 1e9, .noise = 0});
+  SyntheticSource source({.kind = SyntheticKind::kIllConditioned,
+                          .m = 6000,
+                          .n = 30,
+                          .type = ElementType::kFloat64,
+                          .cond = 1e9,
+                          .noise = 0});
   const auto [code, message] = failure_of(world, source);
   INFO(message);
   MPI_REQUIRE(code == 5);
@@ -425,7 +429,7 @@ TEST_CASE("A sketch reduced in fp16 is exact where halves hold its sums, and wit
   ExactSource small(2800, 21, 2, ElementType::kFloat32);
   MPI_REQUIRE(reduced(small, ReducePrecision::kFp16) == oracle_of(small, spec));
 
-  SyntheticSource source({.kind = "gaussian", .m = 20000, .n = 50, .seed = 5});
+  SyntheticSource source({.kind = SyntheticKind::kGaussian, .m = 20000, .n = 50, .seed = 5});
   const std::vector<double> exact = reduced(source, ReducePrecision::kFp32);
   const std::vector<double> halves = reduced(source, ReducePrecision::kFp16);
   if (!on_gpus()) MPI_REQUIRE(halves == reduced(source, ReducePrecision::kFp16));  // scatter and strip as they are

@@ -50,7 +50,8 @@ double relative_difference(const std::vector<double>& x, const std::vector<doubl
 TEST_CASE("Refinement meets its certificate in both types, and x agrees with a direct solver's") {
   RefineWorld world;
   for (const ElementType type : {ElementType::kFloat32, ElementType::kFloat64}) {
-    SyntheticSource source({.kind = "gaussian", .m = 9000, .n = 40, .type = type, .noise = 0.5, .seed = 3});
+    SyntheticSource source(
+        {.kind = SyntheticKind::kGaussian, .m = 9000, .n = 40, .type = type, .noise = 0.5, .seed = 3});
     for (const MethodOptions& method : {kRefine, kBySketch}) {
       const Solved solved = world.solve(source, method, {}, 1000);
       MPI_REQUIRE(!world.is_root() || solved.report.solver.converged);
@@ -70,8 +71,13 @@ TEST_CASE("Refinement meets its certificate in both types, and x agrees with a d
 
 TEST_CASE("Ill-conditioned float64 data are sketched again in FP64 and certified") {
   RefineWorld world;
-  SyntheticSource source(
-      {.kind = "illcond", .m = 6000, .n = 30, .type = ElementType::kFloat64, .cond = 1e9, .noise = 0.1, .seed = 4});
+  SyntheticSource source({.kind = SyntheticKind::kIllConditioned,
+                          .m = 6000,
+                          .n = 30,
+                          .type = ElementType::kFloat64,
+                          .cond = 1e9,
+                          .noise = 0.1,
+                          .seed = 4});
   for (const MethodOptions& method : {kRefine, kBySketch}) {
     const Solved solved = world.solve(source, method);
     MPI_REQUIRE(solved.report.sketch->precision == SketchPrecision::kFp64);
@@ -82,7 +88,7 @@ TEST_CASE("Ill-conditioned float64 data are sketched again in FP64 and certified
 
 TEST_CASE("A limit of passes ends refinement without an error, with an x and without convergence") {
   RefineWorld world;
-  SyntheticSource source({.kind = "gaussian", .m = 5000, .n = 20, .noise = 0.5, .seed = 5});
+  SyntheticSource source({.kind = SyntheticKind::kGaussian, .m = 5000, .n = 20, .noise = 0.5, .seed = 5});
   MethodOptions method = kBySketch;
   method.tolerance = 1e-12;
   method.max_passes = 4;
@@ -94,7 +100,7 @@ TEST_CASE("A limit of passes ends refinement without an error, with an x and wit
 
 TEST_CASE("Refinement repeats bit for bit at fixed ranks and chunks") {
   RefineWorld world;
-  SyntheticSource source({.kind = "coherent", .m = 7000, .n = 25, .noise = 0.5, .seed = 6});
+  SyntheticSource source({.kind = SyntheticKind::kCoherent, .m = 7000, .n = 25, .noise = 0.5, .seed = 6});
   for (const MethodOptions& method : {kRefine, kBySketch}) {
     const Solved first = world.solve(source, method, {}, 900);
     const Solved second = world.solve(source, method, {}, 900);

@@ -223,7 +223,7 @@ TEST_CASE("A stored sketch that does not resolve the condition is followed by a 
   SyntheticProblem problem;
   problem.m = 3000;
   problem.n = 10;
-  problem.kind = "illcond";
+  problem.kind = SyntheticKind::kIllConditioned;
   problem.cond = 1e9;
   problem.type = ElementType::kFloat64;
   SyntheticSource source(problem);

@@ -28,7 +28,7 @@ std::string write_file(const std::string& name, std::size_t bytes, std::size_t f
 
 SyntheticSource small_source() {
   SyntheticProblem problem;
-  problem.kind = "uniform";
+  problem.kind = SyntheticKind::kUniform;
   problem.m = 1000;
   problem.n = 3;
   return SyntheticSource(problem, 1);

@@ -115,6 +115,41 @@ TEST_CASE("The oversampling is auto or a number above 1") {
   }
 }
 
+TEST_CASE("A number outside its range is refused with option, value and range, and so is what is no number") {
+  const auto message = [](const std::string& option, const std::string& text) {
+    const std::vector<std::string> given = {option + "=" + text};
+    SolveOptions solve;
+    BenchSolveOptions bench;
+    StudyGeometryOptions study;
+    if (option == "--ridge") return parse(solve, {"f.h5", given[0]});
+    if (option == "--coherence") return parse(add_study_geometry_options, study, given);
+    return parse(add_bench_solve_options, bench, given);
+  };
+  struct Row {
+    const char* option;
+    std::vector<const char*> inside, outside;
+    const char* range;
+  };
+  for (const Row& row : {Row{"--ridge", {"0", "1e150"}, {"-1e-9", "1.0001e150"}, "from 0 to 1e+150"},
+                         Row{"--cond", {"1", "1e15"}, {"0.999", "1.0001e15"}, "from 1 to 1e+15"},
+                         Row{"--residual", {"0", "1e30"}, {"-1e-9", "1.0001e30"}, "from 0 to 1e+30"},
+                         Row{"--coherence", {"0", "1"}, {"-1e-9", "1.0001"}, "from 0 to 1"}}) {
+    for (const char* text : row.inside) {
+      CAPTURE(row.option, text);
+      CHECK(message(row.option, text) == "");
+    }
+    std::vector<const char*> refused = {"nan", "inf", "-inf", "much", "1x"};
+    refused.insert(refused.end(), row.outside.begin(), row.outside.end());
+    for (const char* text : refused) {
+      const std::string told = message(row.option, text);
+      CAPTURE(row.option, text, told);
+      CHECK(told.find(row.option) != std::string::npos);
+      CHECK(told.find("'" + std::string(text) + "'") != std::string::npos);
+      CHECK(told.find(row.range) != std::string::npos);
+    }
+  }
+}
+
 TEST_CASE("Precision, rounding and reduction are chosen by their words, which the report writes") {
   SolveOptions options;
   REQUIRE(parse(options, {"f.h5", "--precision", "bf16", "--rounding", "stochastic", "--reduce", "fp16"}) == "");
@@ -147,12 +182,12 @@ TEST_CASE("A solve takes files or a problem that is made, one of them, and what 
   REQUIRE(parse(made, {"--kind", "uniform", "--rows", "2k", "--cols", "7", "--data-seed", "5", "--dtype", "f2",
                        "--cond", "1e3", "--rank", "3", "--noise", "0", "--seed", "9"}) == "");
   CHECK(made.input.files.empty());
-  CHECK(made.synthetic.kind == "uniform");
-  CHECK(made.synthetic.rows == 2000);
-  CHECK(made.synthetic.cols == 7);
+  CHECK(made.synthetic.kind == SyntheticKind::kUniform);
+  CHECK(made.synthetic.m == 2000);
+  CHECK(made.synthetic.n == 7);
   CHECK(made.synthetic.seed == 5);
   CHECK(made.sketch.seed == 9);
-  CHECK(made.synthetic.dtype == ElementType::kFloat16);
+  CHECK(made.synthetic.type == ElementType::kFloat16);
   CHECK(made.synthetic.cond == 1e3);
   CHECK(made.synthetic.rank == 3);
   CHECK(made.synthetic.noise == 0);
@@ -175,11 +210,11 @@ TEST_CASE("A solve takes files or a problem that is made, one of them, and what 
 TEST_CASE("generate makes a gaussian problem unless another kind is asked for") {
   GenerateOptions plain, other;
   REQUIRE(parse(add_generate_options, plain, {"o.h5", "--rows", "9", "--cols", "2"}) == "");
-  CHECK(plain.problem.kind == "gaussian");
-  CHECK(plain.problem.dtype == ElementType::kFloat32);
+  CHECK(plain.problem.kind == SyntheticKind::kGaussian);
+  CHECK(plain.problem.type == ElementType::kFloat32);
   REQUIRE(parse(add_generate_options, other,
                 {"o.h5", "--rows", "9", "--cols", "2", "--kind", "uniform", "--seed", "3"}) == "");
-  CHECK(other.problem.kind == "uniform");
+  CHECK(other.problem.kind == SyntheticKind::kUniform);
   CHECK(other.problem.seed == 3);
   CHECK(parse(add_generate_options, other, {"o.h5", "--rows", "9"}) != "");
 }

@@ -27,8 +27,7 @@ struct Rows {
   std::vector<double> b;
 };
 
-SyntheticProblem problem(const std::string& kind, std::int64_t m, std::int64_t n,
-                         ElementType type = ElementType::kFloat64) {
+SyntheticProblem problem(SyntheticKind kind, std::int64_t m, std::int64_t n, ElementType type = ElementType::kFloat64) {
   SyntheticProblem p;
   p.kind = kind;
   p.m = m;
@@ -64,8 +63,6 @@ std::vector<double> singular_values(std::vector<double> a, std::int64_t m, std::
   return values;
 }
 
-const std::vector<std::string> kKinds = {"gaussian", "coherent", "coordinate", "lowrank", "illcond", "uniform"};
-
 int error_code(const SyntheticProblem& p) {
   try {
     const SyntheticSource source(p);
@@ -79,9 +76,9 @@ int error_code(const SyntheticProblem& p) {
 
 TEST_CASE("Rows are the same in any chunking and in a second source, for every kind and type") {
   INFO("seed " << kSeed);
-  for (const std::string& kind : kKinds) {
+  for (const auto& [word, kind] : words_of(SyntheticKind{})) {
     for (const ElementType type : {ElementType::kFloat64, ElementType::kFloat32, ElementType::kFloat16}) {
-      CAPTURE(kind, static_cast<int>(type));
+      CAPTURE(word, static_cast<int>(type));
       SyntheticSource source(problem(kind, 203, 7, type)), second(problem(kind, 203, 7, type));
       const Rows whole = read_rows(source, {0, 203});
       CHECK(source.x_true() == second.x_true());
@@ -100,9 +97,9 @@ TEST_CASE("Rows are the same in any chunking and in a second source, for every k
 }
 
 TEST_CASE("Another seed gives other rows and another x") {
-  SyntheticProblem other = problem("gaussian", 50, 7);
+  SyntheticProblem other = problem(SyntheticKind::kGaussian, 50, 7);
   other.seed = kSeed + 1;
-  SyntheticSource first(problem("gaussian", 50, 7)), second(other);
+  SyntheticSource first(problem(SyntheticKind::kGaussian, 50, 7)), second(other);
   const Rows a = read_rows(first, {0, 50}), b = read_rows(second, {0, 50});
   int equal = 0;
   for (std::size_t i = 0; i < a.a.size(); ++i) equal += a.a[i] == b.a[i];
@@ -111,8 +108,8 @@ TEST_CASE("Another seed gives other rows and another x") {
 }
 
 TEST_CASE("Narrow types are the float64 entries rounded once") {
-  for (const std::string& kind : kKinds) {
-    CAPTURE(kind);
+  for (const auto& [word, kind] : words_of(SyntheticKind{})) {
+    CAPTURE(word);
     SyntheticSource wide(problem(kind, 100, 5)), single(problem(kind, 100, 5, ElementType::kFloat32)),
         half(problem(kind, 100, 5, ElementType::kFloat16));
     const Rows w = read_rows(wide, {0, 100}), s = read_rows(single, {0, 100}), h = read_rows(half, {0, 100});
@@ -124,9 +121,9 @@ TEST_CASE("Narrow types are the float64 entries rounded once") {
 }
 
 TEST_CASE("b is A as stored times x_true, plus noise of the asked deviation") {
-  for (const std::string& kind : kKinds) {
+  for (const auto& [word, kind] : words_of(SyntheticKind{})) {
     for (const ElementType type : {ElementType::kFloat64, ElementType::kFloat16}) {
-      CAPTURE(kind, static_cast<int>(type));
+      CAPTURE(word, static_cast<int>(type));
       SyntheticProblem p = problem(kind, 3000, 6, type);
       p.noise = 0;
       SyntheticSource quiet(p);
@@ -154,7 +151,7 @@ TEST_CASE("b is A as stored times x_true, plus noise of the asked deviation") {
 TEST_CASE("Gaussian entries have mean 0, variance 1, kurtosis 3, and columns are uncorrelated") {
   INFO("seed " << kSeed);
   constexpr std::int64_t m = 20000, n = 5;
-  SyntheticSource source(problem("gaussian", m, n));
+  SyntheticSource source(problem(SyntheticKind::kGaussian, m, n));
   const Rows rows = read_rows(source, {0, m});
   const double count = static_cast<double>(m * n);
   double first = 0, second = 0, fourth = 0;
@@ -177,7 +174,8 @@ TEST_CASE("Gaussian entries have mean 0, variance 1, kurtosis 3, and columns are
 
 TEST_CASE("Coordinate is the identity over zeros; coherent is the identity and a small tail, rows permuted") {
   constexpr std::int64_t m = 60, n = 7;
-  SyntheticSource coordinate(problem("coordinate", m, n)), coherent(problem("coherent", m, n));
+  SyntheticSource coordinate(problem(SyntheticKind::kCoordinate, m, n)),
+      coherent(problem(SyntheticKind::kCoherent, m, n));
   const Rows c = read_rows(coordinate, {0, m}), h = read_rows(coherent, {0, m});
   std::multiset<std::size_t> heads;
   for (std::size_t i = 0; i < m; ++i) {
@@ -199,14 +197,14 @@ TEST_CASE("Coordinate is the identity over zeros; coherent is the identity and a
 TEST_CASE("Every number of rows has its permutation: coherent problems keep full rank") {
   for (std::int64_t m = 3; m < 40; ++m) {
     CAPTURE(m);
-    SyntheticSource source(problem("coherent", m, 3));
+    SyntheticSource source(problem(SyntheticKind::kCoherent, m, 3));
     CHECK(singular_values(read_rows(source, {0, m}).a, m, 3).back() > 1 - 1e-12);
   }
 }
 
 TEST_CASE("Low rank has its rank of large singular values and 1e-5 noise below") {
   constexpr std::int64_t m = 400, n = 12;
-  SyntheticSource source(problem("lowrank", m, n));  // rank 3
+  SyntheticSource source(problem(SyntheticKind::kLowRank, m, n));  // rank 3
   const std::vector<double> s = singular_values(read_rows(source, {0, m}).a, m, n);
   // U V / sqrt(3): singular values near sqrt(m n / 3), between sqrt(m / 3) (sqrt(n) -+ sqrt(3)) or so; noise 1e-5
   // (sqrt(m) +- sqrt(n)).
@@ -219,7 +217,7 @@ TEST_CASE("Ill-conditioned problems have the asked condition number, and mixed c
   for (const double cond : {1.0, 1e3, 1e8}) {
     CAPTURE(cond);
     constexpr std::int64_t m = 2000, n = 10;
-    SyntheticProblem p = problem("illcond", m, n);
+    SyntheticProblem p = problem(SyntheticKind::kIllConditioned, m, n);
     p.cond = cond;
     SyntheticSource source(p);
     const Rows rows = read_rows(source, {0, m});
@@ -235,7 +233,7 @@ TEST_CASE("Ill-conditioned problems have the asked condition number, and mixed c
       }
     }
   }
-  SyntheticProblem one = problem("illcond", 10, 1);
+  SyntheticProblem one = problem(SyntheticKind::kIllConditioned, 10, 1);
   SyntheticSource source(one);
   CHECK(singular_values(read_rows(source, {0, 10}).a, 10, 1)[0] > 0);
 }
@@ -268,7 +266,7 @@ TEST_CASE("Uniform elements are those that random_words defines, in any piece of
 TEST_CASE("Uniform rows are the sequence cut into rows, equal in every type, with nearly normal noise in b") {
   for (const std::int64_t n : {1, 7, 31, 32, 33, 129}) {
     CAPTURE(n);
-    SyntheticProblem p = problem("uniform", 300, n);
+    SyntheticProblem p = problem(SyntheticKind::kUniform, 300, n);
     p.noise = 0.5;
     SyntheticSource wide(p);
     const Rows rows = read_rows(wide, {0, 300});
@@ -300,7 +298,7 @@ TEST_CASE("Uniform rows are the sequence cut into rows, equal in every type, wit
 TEST_CASE("Uniform entries fill [-1, 1) with mean 0 and variance 1/3, and columns are uncorrelated") {
   INFO("seed " << kSeed);
   constexpr std::int64_t m = 40000, n = 5;
-  SyntheticSource source(problem("uniform", m, n));
+  SyntheticSource source(problem(SyntheticKind::kUniform, m, n));
   const Rows rows = read_rows(source, {0, m});
   const double count = static_cast<double>(m * n);
   double first = 0, second = 0;
@@ -323,8 +321,8 @@ TEST_CASE("Uniform entries fill [-1, 1) with mean 0 and variance 1/3, and column
 }
 
 TEST_CASE("Any number of threads makes the same rows, also beside another thread with threads of its own") {
-  for (const char* kind : {"uniform", "gaussian"}) {
-    CAPTURE(kind);
+  for (const SyntheticKind kind : {SyntheticKind::kUniform, SyntheticKind::kGaussian}) {
+    CAPTURE(to_word(kind));
     const SyntheticProblem p = problem(kind, 5000, 33, ElementType::kFloat32);
     SyntheticSource one(p, 1), three(p, 3);
     const Rows expected = read_rows(one, {3, 5000});
@@ -341,21 +339,21 @@ TEST_CASE("Any number of threads makes the same rows, also beside another thread
 }
 
 TEST_CASE("Sizes that make no problem are refused with the usage code, on both sides of the bounds") {
-  CHECK(error_code(problem("gaussian", 1, 1)) == 0);
-  CHECK(error_code(problem("gaussian", 7, 7)) == 0);
-  CHECK(error_code(problem("gaussian", 6, 7)) == 2);
-  CHECK(error_code(problem("gaussian", 7, 0)) == 2);
-  CHECK(error_code(problem("gaussian", 0, 0)) == 2);
-  CHECK(error_code(problem("gaussian", -1, -2)) == 2);
-  CHECK(error_code(problem("cauchy", 7, 3)) == 2);
-  CHECK(error_code(problem("gaussian", std::int64_t{1} << 48, 2)) == 0);
-  CHECK(error_code(problem("gaussian", (std::int64_t{1} << 48) + 1, 2)) == 2);
-  CHECK(error_code(problem("gaussian", std::int64_t{1} << 40, (std::int64_t{1} << 24) + 1)) == 2);
+  CHECK(error_code(problem(SyntheticKind::kGaussian, 1, 1)) == 0);
+  CHECK(error_code(problem(SyntheticKind::kGaussian, 7, 7)) == 0);
+  CHECK(error_code(problem(SyntheticKind::kGaussian, 6, 7)) == 2);
+  CHECK(error_code(problem(SyntheticKind::kGaussian, 7, 0)) == 2);
+  CHECK(error_code(problem(SyntheticKind::kGaussian, 0, 0)) == 2);
+  CHECK(error_code(problem(SyntheticKind::kGaussian, -1, -2)) == 2);
+  CHECK(error_code(problem(SyntheticKind::kGaussian, std::int64_t{1} << 48, 2)) == 0);
+  CHECK(error_code(problem(SyntheticKind::kGaussian, (std::int64_t{1} << 48) + 1, 2)) == 2);
+  CHECK(error_code(problem(SyntheticKind::kGaussian, std::int64_t{1} << 40, (std::int64_t{1} << 24) + 1)) == 2);
 }
 
 TEST_CASE("Rows far beyond 2^32 are made, and differ from those below") {
-  for (const char* kind : {"gaussian", "coherent", "illcond", "uniform"}) {
-    CAPTURE(kind);
+  for (const SyntheticKind kind :
+       {SyntheticKind::kGaussian, SyntheticKind::kCoherent, SyntheticKind::kIllConditioned, SyntheticKind::kUniform}) {
+    CAPTURE(to_word(kind));
     SyntheticSource source(problem(kind, std::int64_t{1} << 48, 4));
     const std::int64_t far = std::int64_t{1} << 33;
     const Rows low = read_rows(source, {100, 104}), high = read_rows(source, {far + 100, far + 104});
