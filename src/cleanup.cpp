@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <ctime>
+#include <initializer_list>
 
 #include <unistd.h>
 
@@ -52,11 +53,6 @@ bool defer(int signal) {
   return true;
 }
 
-void print(const char* text) {
-  const ssize_t written = ::write(STDERR_FILENO, text, std::strlen(text));
-  static_cast<void>(written);
-}
-
 /// "TERM": strsignal is not safe in a handler.
 const char* name_of(int signal) {
   switch (signal) {
@@ -68,28 +64,35 @@ const char* name_of(int signal) {
   }
 }
 
-void tell_end(int signal) {
-  // One write: a line stays whole beside the launcher's.
+/// One line of pieces, in one write: it stays whole beside the launcher's.
+void print_line(std::initializer_list<const char*> pieces) {
   std::array<char, 256> line{};
-  auto add = [&line, end = line.data()](const char* text) mutable {
-    while (*text != '\0' && end < line.data() + line.size() - 1) *end++ = *text++;
-  };
-  add("tallsketch: error: stopped by signal ");
-  add(name_of(signal));
-  const char* const where = stages[static_cast<std::size_t>(stage.load())].data();
-  if (*where != '\0') {
-    add(" in stage '");
-    add(where);
-    add("'");
+  std::size_t length = 0;
+  for (const char* piece : pieces) {
+    while (*piece != '\0' && length < line.size() - 1) line[length++] = *piece++;
   }
-  add(saved != 0 ? "; go on from the last checkpoint with --resume\n" : "; nothing saved\n");
-  print(line.data());
+  const ssize_t written = ::write(STDERR_FILENO, line.data(), length);
+  static_cast<void>(written);
+}
+
+/// What happens to the run, and to what it has done.
+void tell(int signal, const char* before, const char* after) {
+  const char* const where = stages[static_cast<std::size_t>(stage.load())].data();
+  const bool known = *where != '\0';
+  print_line(
+      {"tallsketch: ", before, name_of(signal), known ? " in stage '" : "", where, known ? "'" : "", after, "\n"});
 }
 
 void end_on_signal(int signal) {
-  if (defers != 0 && defer(signal)) return;
+  if (defers != 0 && defer(signal)) {
+    if (prints != 0) tell(signal, "signal ", ": the run stops at the next border of a chunk, and saves itself");
+    return;
+  }
   remove_temporaries();
-  if (prints != 0) tell_end(signal);
+  if (prints != 0) {
+    tell(signal, "error: stopped by signal ",
+         saved != 0 ? "; go on from the last checkpoint with --resume" : "; nothing saved");
+  }
   ::_exit(static_cast<int>(ErrorKind::kStopped));
 }
 
