@@ -1,5 +1,6 @@
 // tallsketch bench sketch: the sketch over a grid of shapes, each beside the read-only pass of the same run.
-// One JSON line a run on standard output; a table for people, and what was skipped, on standard error.
+// One JSON line a run on standard output; a table for people, and what was skipped, on standard error. On several ranks each
+// sketches rows of its own, as many as one rank would, and the slowest counts: weak scaling of the sketch without the all-reduce.
 
 #include <cstdio>
 
@@ -55,10 +56,12 @@ double floor_gb_per_s(const SketchCase& timed, const SketchTiming& timing) {
   return static_cast<double>(timed.shape.bytes_of_a()) / timing.floor / 1e9;
 }
 
-void print_json(const Backend& backend, const SketchCase& timed, const SketchTiming& timing) {
-  Json line = {{"bench", "sketch"},       {"backend", backend.name()}, {"device", backend.device()},
-               {"commit", version_git()}, {"kernel", timing.kernel},   {"m", timed.shape.m},
-               {"n", timed.shape.n},      {"r", timed.shape.r},        {"dtype", to_word(timed.shape.type)}};
+void print_json(const Backend& backend, int ranks, const SketchCase& timed, const SketchTiming& timing) {
+  Json line = {{"bench", "sketch"},          {"backend", backend.name()},
+               {"device", backend.device()}, {"ranks", ranks},
+               {"commit", version_git()},    {"kernel", timing.kernel},
+               {"m", timed.shape.m},         {"n", timed.shape.n},
+               {"r", timed.shape.r},         {"dtype", to_word(timed.shape.type)}};
   line.update(sketch_json(timed));
   line["floor_ms"] = 1e3 * timing.floor;
   line["floor_gb_per_s"] = floor_gb_per_s(timed, timing);
@@ -106,6 +109,19 @@ void print_row(const SketchCase& timed, const SketchTiming& timing) {
       stderr);
 }
 
+/// Times the case on all ranks at once; the slowest counts in each part. Collective.
+SketchTiming time_on_all(Backend& backend, const SketchCase& timed, int repeats, const Communicator& comm) {
+  SketchTiming timing;
+  comm.together([&] { timing = backend.time_sketch(timed, repeats); });
+  const auto slowest = [&](double& seconds) { comm.max(&seconds, 1); };
+  slowest(timing.floor);
+  slowest(timing.complete);
+  for (auto* part : {&timing.map, &timing.clear, &timing.apply, &timing.preprocess}) {
+    if (*part) slowest(**part);  // the same parts on every rank
+  }
+  return timing;
+}
+
 /// Combinations that do not exist: told of one by one, and an error where nothing else is left.
 class Skipped {
  public:
@@ -124,31 +140,29 @@ class Skipped {
 }  // namespace
 
 int run_bench_sketch(const BenchSketchOptions& options, const Communicator& comm) {
-  comm.together([&] {
-    require(comm.size() == 1, ErrorKind::kUsage,
-            fmt::format("bench sketch measures one rank, but {} run; start it without mpirun", comm.size()));
-  });
   Watchdog watchdog(options.run.timeout, comm);
+  watchdog.enter("devices");
   PhaseTimer timer;
   const auto backend = make_backend(options.run, comm, timer);
-  Skipped skipped(options.run.quiet);
+  const bool tells = comm.is_root() && !options.run.quiet;
+  Skipped skipped(!tells);
   const auto cases = make_sketch_grid(options, [&](const std::string& line) { skipped.add(line); });
-  if (!options.run.quiet && !cases.empty()) print_header(*backend);
+  if (tells && !cases.empty()) print_header(*backend);
   bool measured = false;
   for (const SketchCase& timed : cases) {
     constexpr double kSlowest = 0.05e9;  // bytes/s of a repeat, filling included
     watchdog.enter("bench sketch", static_cast<double>(timed.shape.bytes_of_a()) * (options.repeats + 2) / kSlowest);
     try {
-      const SketchTiming timing = backend->time_sketch(timed, options.repeats);
-      print_json(*backend, timed, timing);
-      if (!options.run.quiet) print_row(timed, timing);
+      const SketchTiming timing = time_on_all(*backend, timed, options.repeats, comm);
+      if (comm.is_root()) print_json(*backend, comm.size(), timed, timing);
+      if (tells) print_row(timed, timing);
       measured = true;
     } catch (const Error& e) {
       if (e.kind() != ErrorKind::kUsage) throw;
       skipped.add(describe(timed) + ": " + e.what());
     }
   }
-  require(measured, ErrorKind::kUsage, "nothing to measure: " + skipped.first());
+  comm.together([&] { require(measured, ErrorKind::kUsage, "nothing to measure: " + skipped.first()); });
   return 0;
 }
 

@@ -97,6 +97,10 @@ int run(int argc, char** argv, const Communicator& comm) {
   CLI::App* bench_passes_app =
       bench_app->add_subcommand("passes", "the refinement pass A^T (b - A x) beside a read-only pass over A");
   add_bench_passes_options(*bench_passes_app, bench_passes);
+  BenchReduceOptions bench_reduce;
+  CLI::App* bench_reduce_app =
+      bench_app->add_subcommand("reduce", "the all-reduce of sketches over all ranks: times, bandwidths, right or not");
+  add_bench_reduce_options(*bench_reduce_app, bench_reduce);
   BenchIoOptions bench_io;
   CLI::App* bench_io_app = bench_app->add_subcommand(
       "io", "rows from files to the sketch, step by step, beside plain reads and plain copies to the device");
@@ -107,8 +111,9 @@ int run(int argc, char** argv, const Communicator& comm) {
   CLI::App* study_geometry_app =
       study_app->add_subcommand("geometry", "distortion of orthonormal bases from low coherence to coordinate rows");
   add_study_geometry_options(*study_geometry_app, study_geometry);
-  for (CLI::App* command : {solve_app, sketch_app, generate_app, inspect_app, bench_app, bench_sketch_app,
-                            bench_solve_app, bench_passes_app, bench_io_app, study_app, study_geometry_app})
+  for (CLI::App* command :
+       {solve_app, sketch_app, generate_app, inspect_app, bench_app, bench_sketch_app, bench_solve_app,
+        bench_passes_app, bench_reduce_app, bench_io_app, study_app, study_geometry_app})
     command->footer(kExitCodes);
 
   std::string asked_for;  // help or version, instead of a run
@@ -132,13 +137,15 @@ int run(int argc, char** argv, const Communicator& comm) {
   if (*sketch_app) return run_sketch(sketch, comm);
   const bool ignore = generate.run.ignore_launcher || inspect.run.ignore_launcher || bench_sketch.run.ignore_launcher ||
                       bench_solve.run.ignore_launcher || bench_passes.run.ignore_launcher ||
-                      bench_io.run.ignore_launcher || study_geometry.run.ignore_launcher;
+                      bench_reduce.run.ignore_launcher || bench_io.run.ignore_launcher ||
+                      study_geometry.run.ignore_launcher;
   if (!ignore) comm.together([&] { check_launcher(comm.size(), process_environment()); });
   if (*generate_app) return run_generate(generate, comm);
   if (*inspect_app) return printed(comm, run_inspect(inspect, comm));
   if (*bench_sketch_app) return printed(comm, run_bench_sketch(bench_sketch, comm));
   if (*bench_solve_app) return printed(comm, run_bench_solve(bench_solve, comm));
   if (*bench_passes_app) return printed(comm, run_bench_passes(bench_passes, comm));
+  if (*bench_reduce_app) return printed(comm, run_bench_reduce(bench_reduce, comm));
   if (*bench_io_app) return printed(comm, run_bench_io(bench_io, comm));
   return printed(comm, run_study_geometry(study_geometry, comm));
 }

@@ -18,6 +18,7 @@
 #include "src/phase_timer.h"
 #include "src/plan.h"
 #include "src/rank_place.h"
+#include "src/reduce_timing.h"
 #include "src/refine.h"
 #include "src/row_range.h"
 #include "src/sketch_range.h"
@@ -146,6 +147,8 @@ class Backend {
   virtual SketchTiming time_sketch(const SketchCase& timed, int repeats) = 0;
   /// The same for the refinement pass.
   virtual PassTiming time_pass(const TimedShape& shape, int repeats) = 0;
+  /// Collective: times the all-reduce of a made-up sketch, and checks it. For benchmarks.
+  virtual ReduceTiming time_reduce(const ReduceCase& timed, int repeats) = 0;
   /// Seconds to copy so many bytes from page-locked host memory to the device, with nothing beside it; nothing where rows
   /// are not copied. For benchmarks.
   virtual std::optional<double> copy_seconds(std::int64_t bytes) {

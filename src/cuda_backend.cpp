@@ -16,6 +16,7 @@
 #include "src/cuda_gram.h"
 #include "src/cuda_handles.h"
 #include "src/cuda_made_up.h"
+#include "src/cuda_reduce_timing.h"
 #include "src/cuda_reduced_solver.h"
 #include "src/cuda_refine_sums.h"
 #include "src/cuda_row_sketcher.h"
@@ -96,6 +97,9 @@ class CudaBackend final : public Backend {
   NormalSums normal_end() override;
   SketchTiming time_sketch(const SketchCase& timed, int repeats) override { return time_cuda_sketch(timed, repeats); }
   PassTiming time_pass(const TimedShape& shape, int repeats) override { return time_cuda_pass(shape, repeats); }
+  ReduceTiming time_reduce(const ReduceCase& timed, int repeats) override {
+    return time_cuda_reduce(timed, repeats, nccl_.get(), comm_);
+  }
   std::optional<double> copy_seconds(std::int64_t bytes) override { return time_pinned_copy(bytes); }
 
  private:

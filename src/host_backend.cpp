@@ -18,6 +18,7 @@
 #include "src/half_reduce.h"
 #include "src/host_buffer.h"
 #include "src/host_gram.h"
+#include "src/host_reduce_timing.h"
 #include "src/host_solve_costs.h"
 #include "src/host_threads.h"
 #include "src/host_timing.h"
@@ -270,6 +271,10 @@ class HostBackend final : public Backend {
     require(timed.kernel == BenchKernel::kAuto, ErrorKind::kUsage,
             "--kernel chooses between GPU kernels; the host has one, --kernel auto");
     return time_host_sketch(timed.spec, timed.shape, repeats, threads_);
+  }
+
+  ReduceTiming time_reduce(const ReduceCase& timed, int repeats) override {
+    return time_host_reduce(timed, repeats, comm_);
   }
 
   PassTiming time_pass(const TimedShape& shape, int repeats) override {

@@ -181,6 +181,15 @@ struct BenchPassesOptions {
   RunOptions run;
 };
 
+struct BenchReduceOptions {
+  std::vector<std::int64_t> sketch_rows = {512, 2048, 8192};
+  std::vector<std::int64_t> cols = {256, 1024};
+  std::int64_t rhs = 1;
+  std::vector<SketchPrecision> precision = {SketchPrecision::kFp32, SketchPrecision::kFp16};
+  int repeats = 20;
+  RunOptions run;
+};
+
 struct BenchIoOptions {
   InputOptions input;
   SyntheticProblem synthetic;  // instead of files
@@ -228,6 +237,7 @@ void add_inspect_options(CLI::App& app, InspectOptions& options);
 void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options);
 void add_bench_solve_options(CLI::App& app, BenchSolveOptions& options);
 void add_bench_passes_options(CLI::App& app, BenchPassesOptions& options);
+void add_bench_reduce_options(CLI::App& app, BenchReduceOptions& options);
 void add_bench_io_options(CLI::App& app, BenchIoOptions& options);
 void add_study_geometry_options(CLI::App& app, StudyGeometryOptions& options);
 

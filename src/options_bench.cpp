@@ -109,6 +109,20 @@ void add_bench_passes_options(CLI::App& app, BenchPassesOptions& options) {
   add_run_options(app, options.run);
 }
 
+void add_bench_reduce_options(CLI::App& app, BenchReduceOptions& options) {
+  static const Words<SketchPrecision> precisions = {
+      {"fp32", SketchPrecision::kFp32}, {"fp16", SketchPrecision::kFp16}, {"fp64", SketchPrecision::kFp64}};
+  add_numbers(app, "--sketch-rows", options.sketch_rows, "d, a list", kMaxSketchRows);
+  add_numbers(app, "--cols", options.cols, "n, a list", kMostCols);
+  app.add_option("--rhs", options.rhs, "r, columns of b")->capture_default_str()->check(CLI::Range(0, 1024));
+  add_list(app, "--precision", options.precision, precisions,
+           "of what is sent; fp16: of A's columns, as --reduce fp16 does; fp64: as of FP64 sketches");
+  add_repeats(app, options.repeats);
+  add_backend_choice(app, options.run);
+  add_choice(app, "--comm", options.run.comm, "library of the all-reduce on GPUs");
+  add_run_options(app, options.run);
+}
+
 void add_bench_io_options(CLI::App& app, BenchIoOptions& options) {
   add_source_options(app, options.input, options.synthetic);
   add_repeats(app, options.repeats);

@@ -54,6 +54,9 @@ class FailingBackend final : public Backend {
     return backend_.time_sketch(timed, repeats);
   }
   PassTiming time_pass(const TimedShape& shape, int repeats) override { return backend_.time_pass(shape, repeats); }
+  ReduceTiming time_reduce(const ReduceCase& timed, int repeats) override {
+    return backend_.time_reduce(timed, repeats);
+  }
   std::optional<double> copy_seconds(std::int64_t bytes) override { return backend_.copy_seconds(bytes); }
 
  private:
