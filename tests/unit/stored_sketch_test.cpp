@@ -74,15 +74,6 @@ class TemporaryFile {
   std::string path_;
 };
 
-std::pair<int, std::string> failure_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& e) {
-    return {e.exit_code(), e.what()};
-  }
-  return {0, ""};
-}
-
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
@@ -152,7 +143,7 @@ TEST_CASE("Sketches that differ in any field, or share a row, are not added, and
   SketchOptions other = stack();
   const auto refused = [](const StoredSketch& a, const StoredSketch& b) {
     StoredSketch sum = a;
-    const auto [code, message] = failure_of([&] { add(b, "second.h5", "first.h5", sum); });
+    const auto [code, message] = error_of([&] { add(b, "second.h5", "first.h5", sum); });
     CHECK(code == 3);
     CHECK(has(message, "first.h5"));
     CHECK(has(message, "second.h5"));
@@ -206,7 +197,7 @@ TEST_CASE("Options beside a stored sketch may repeat what it is, and not contrad
     SketchOptions options;
     set(options);
     options.given = std::move(given);
-    return failure_of([&] { require_no_contradiction(options, sketch, "s.h5"); });
+    return error_of([&] { require_no_contradiction(options, sketch, "s.h5"); });
   };
   CHECK(refused({}, [](auto& o) { o.seed = 5; }).first == 0);  // not said on the command line
   CHECK(refused({"--seed"}, [](auto& o) { o.seed = 0; }).first == 0);
@@ -237,7 +228,7 @@ TEST_CASE("Options beside a stored sketch may repeat what it is, and not contrad
 
 TEST_CASE("A sketch is of a matrix only with its columns and exactly its rows") {
   const auto kind = [](std::vector<RowRange> rows, ProblemShape shape) {
-    return failure_of([&] { require_sketch_of(shape, make_sketch(stack(), std::move(rows)), "s.h5"); });
+    return error_of([&] { require_sketch_of(shape, make_sketch(stack(), std::move(rows)), "s.h5"); });
   };
   CHECK(kind({{0, 100}}, {100, 3, 2, ElementType::kFloat32}).first == 0);
   CHECK(has(kind({{0, 100}}, {101, 3, 2, ElementType::kFloat32}).second, "[0, 100), and FILE has the rows [0, 101)"));
@@ -246,7 +237,7 @@ TEST_CASE("A sketch is of a matrix only with its columns and exactly its rows") 
   CHECK(kind({{0, 100}}, {100, 4, 2, ElementType::kFloat32}).first == 2);
   CHECK(kind({{0, 100}}, {100, 3, 1, ElementType::kFloat32}).first == 2);
   const StoredSketch blocks = make_sketch(block_perm(InputBlocks::kContiguous), {{0, 999}});
-  CHECK(has(failure_of([&] {
+  CHECK(has(error_of([&] {
               require_sketch_of({999, 3, 2, ElementType::kFloat32}, blocks, "s.h5");
             }).second,
             "1000 rows"));
@@ -266,7 +257,7 @@ TEST_CASE("Files that are no sketches, of another version, or damaged are refuse
   };
   const auto message = [&](const std::vector<std::byte>& bytes) {
     const TemporaryFile file(bytes);
-    const auto [code, text] = failure_of([&] { read_sketch(file.path()); });
+    const auto [code, text] = error_of([&] { read_sketch(file.path()); });
     CHECK(code == 3);
     CHECK(has(text, file.path()));
     return text;
@@ -305,7 +296,7 @@ TEST_CASE("Files that are no sketches, of another version, or damaged are refuse
     cut.resize(cut.size() / 2);
     CHECK(has(message(cut), "truncated"));
   }
-  CHECK(failure_of([] { read_sketch("no-such-file.h5"); }).first == 3);
+  CHECK(error_of([] { read_sketch("no-such-file.h5"); }).first == 3);
   {
     Hdf5Image image;
     image.add("/A", {1.0}, 1, 1, 2);
