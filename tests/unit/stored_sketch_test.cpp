@@ -1,9 +1,11 @@
 // Stored sketches: which can be added, what their files hold, and what is refused of files that are not what they should be.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -141,7 +143,14 @@ TEST_CASE("Sketches of disjoint rows add up exactly, in the precision of the ske
 
 TEST_CASE("Sketches that differ in any field, or share a row, are not added, and the message says why") {
   SketchOptions other = stack();
-  const auto refused = [](const StoredSketch& a, const StoredSketch& b) {
+  std::set<std::string> found;  // fields in which two of them differed
+  const auto refused = [&](const StoredSketch& a, const StoredSketch& b) {
+    const std::vector<IdentityField> ours = identity_fields(a), theirs = identity_fields(b);
+    for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
+      if (ours[i].value == theirs[i].value) continue;
+      found.insert(ours[i].name);
+      break;
+    }
     StoredSketch sum = a;
     const auto [code, message] = error_of([&] { add(b, "second.h5", "first.h5", sum); });
     CHECK(code == 3);
@@ -180,15 +189,36 @@ TEST_CASE("Sketches that differ in any field, or share a row, are not added, and
   const StoredSketch blocks = make_sketch(block_perm(InputBlocks::kContiguous), {{0, 10}});
   CHECK(has(refused(blocks, make_sketch(block_perm(InputBlocks::kContiguous), {{10, 20}}, 3, 2, 999)),
             "total_rows is 1000 and 999"));
-  StoredSketch kappa = make_sketch(
-      [] {
-        SketchOptions options = block_perm();
-        options.kappa = 4;
-        options.block_nnz = 1;
-        return options;
-      }(),
-      {{10, 20}});
-  CHECK(has(refused(make_sketch(block_perm(), {{0, 10}}), kappa), "kappa is 2 and 4"));
+  const auto refused_block = [&](const std::function<void(SketchOptions&)>& change) {
+    SketchOptions options = block_perm();
+    const StoredSketch one = make_sketch(options, {{0, 10}});
+    change(options);
+    return refused(one, make_sketch(options, {{10, 20}}));
+  };
+  CHECK(has(refused_block([](auto& o) {
+              o.kappa = 4;
+              o.block_nnz = 1;
+            }),
+            "kappa is 2 and 4"));
+  CHECK(has(refused_block([](auto& o) { o.block_nnz = 8; }), "zeta is 4 and 16"));  // kappa times block_nnz
+  CHECK(has(refused_block([](auto& o) { o.block_rows = 32; }), "block_rows is 16 and 32"));
+  CHECK(has(refused_block([](auto& o) { o.input_blocks = InputBlocks::kContiguous; }),
+            "input_blocks is interleaved and contiguous"));
+  const auto half = [](auto rounding) {
+    SketchOptions options = stack();
+    options.precision = SketchPrecision::kBf16;
+    options.rounding = rounding;
+    return make_sketch(options, {{rounding == SketchRounding::kDither ? 10 : 0, 20}});
+  };
+  CHECK(has(refused(half(SketchRounding::kStochastic), half(SketchRounding::kDither)),
+            "rounding is stochastic and dither"));
+  StoredSketch unchecked = make_sketch(stack(), {{10, 20}});
+  unchecked.check_rows = 32;
+  CHECK(has(refused(first, unchecked), "check_rows is"));
+  for (const IdentityField& field : identity_fields(blocks)) {
+    CAPTURE(field.name);
+    CHECK(found.count(field.name) == (field.name == "block_nnz" ? 0 : 1));
+  }
 }
 
 TEST_CASE("Options beside a stored sketch may repeat what it is, and not contradict it") {
