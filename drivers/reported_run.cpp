@@ -148,7 +148,8 @@ void ReportedRun::write(const std::string& status, const std::function<void()>& 
     timer.time(Phase::kWrite, result);
   });
   ignore_ending_signals();  // the result is saved: a job that is ended now has not lost it, and must not say so
-  // Only now: a signal until then leaves the checkpoint beside the result, to be gone on with.
+  // Only now, when no rank can be ended by a signal any more: until then that leaves the checkpoint beside the result.
+  if (keeper) comm.barrier();
   if (keeper && comm.is_root()) keeper->finish();
 }
 

@@ -15,7 +15,7 @@ import h5py
 import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from script_runs import Checks, Folder, in_parallel, run, strict_json  # noqa: E402  pylint: disable=C0413
+from script_runs import Checks, Folder, in_parallel, read_x, run, strict_json  # noqa: E402  pylint: disable=C0413
 
 SEED = 11
 REPORT_KEYS = {
@@ -33,23 +33,30 @@ REPORT_KEYS = {
 RUN_OPTIONS = ["--chunk-rows", "--timeout", "--ignore-launcher", "--quiet", "--verbose"]
 SKETCH_OPTIONS = ["--sketch", "--zeta", "--hash", "--oversample", "--sketch-rows", "--check-rows", "--seed",
                   "--precision", "--rounding", "--scaling", "--reduce"]
+INPUT_OPTIONS = ["--a", "--b", "--transpose", "--io", "--data-precision", "--kind"]
+SYNTHETIC_OPTIONS = ["--rows", "--cols", "--cond", "--rank", "--noise", "--data-seed", "--dtype"]
+CHECKPOINT_OPTIONS = ["--checkpoint", "--checkpoint-every", "--resume"]
+MACHINE_OPTIONS = ["--backend", "--comm", "--memory", "--residency"]
+METHOD_OPTIONS = ["--method", "--tol", "--max-iters", "--ridge", "--standard-errors", "--rank-deficient", "--preconditioner",
+                  "--reduced-solver"]
 HELP = {
-    "sketch": ["--a", "--b", "--kind", "--output", "--report", "--merge", "--first-row", "--total-rows", "--checkpoint", "--checkpoint-every", "--resume", "--backend", "--comm", "--memory",
-               *SKETCH_OPTIONS, *RUN_OPTIONS],
-    "solve": ["--a", "--b", "--kind", "--rows", "--cols", "--cond", "--rank", "--noise", "--data-seed", "--dtype", "--output", "--report", "--from-sketch", "--checkpoint", "--checkpoint-every", "--resume", "--method", "--tol", "--max-iters", "--ridge", "--standard-errors",
-              "--rank-deficient", "--preconditioner", "--reduced-solver", "--backend", "--comm", "--memory",
-              *SKETCH_OPTIONS, *RUN_OPTIONS],
+    "sketch": ["--output", "--report", "--merge", "--first-row", "--total-rows", *INPUT_OPTIONS, *SYNTHETIC_OPTIONS,
+               *CHECKPOINT_OPTIONS, *MACHINE_OPTIONS, *SKETCH_OPTIONS, *RUN_OPTIONS],
+    "solve": ["--output", "--report", "--from-sketch", *INPUT_OPTIONS, *SYNTHETIC_OPTIONS, *CHECKPOINT_OPTIONS, *METHOD_OPTIONS,
+              *MACHINE_OPTIONS, *SKETCH_OPTIONS, *RUN_OPTIONS],
     "generate": ["--rows", "--cols", "--kind", "--cond", "--rank", "--noise", "--seed", "--dtype", "--shards",
                  *RUN_OPTIONS],
-    "inspect": ["--a", "--b", "--kind", "--rows", "--cols", "--data-seed", "--ranks", "--method", "--backend", "--memory", *SKETCH_OPTIONS, *RUN_OPTIONS],
+    "inspect": ["--ranks", *INPUT_OPTIONS, *SYNTHETIC_OPTIONS, *METHOD_OPTIONS, *MACHINE_OPTIONS, *SKETCH_OPTIONS, *RUN_OPTIONS],
     "study geometry": ["--rows", "--cols", "--coherence", "--head", "--data-seed", "--oversample", "--sketch", "--hash", "--zeta",
                        "--kappa", "--block-nnz", "--block-rows", "--input-blocks", "--precision", "--scaling", "--seed",
-                       "--seeds", "--output", "--backend", *RUN_OPTIONS],
-    "bench io": ["--a", "--b", "--kind", "--rows", "--cols", "--repeats", "--backend", *RUN_OPTIONS],
-    "bench passes": ["--cols", "--bytes", "--dtype", "--rhs", "--repeats", *RUN_OPTIONS],
+                       "--seeds", "--output", *MACHINE_OPTIONS, *RUN_OPTIONS],
+    "bench io": ["--repeats", "--backend", *INPUT_OPTIONS, *SYNTHETIC_OPTIONS, *RUN_OPTIONS],
+    "bench passes": ["--cols", "--bytes", "--dtype", "--rhs", "--repeats", "--backend", *RUN_OPTIONS],
     "bench sketch": ["--cols", "--bytes", "--rows", "--oversample", "--sketch-rows", "--family", "--hash", "--zeta", "--kappa",
-                     "--block-nnz", "--block-rows", "--input-blocks", "--precision", "--rounding", "--dtype", "--kernel", "--rhs", "--repeats",
-                     *RUN_OPTIONS],
+                     "--block-nnz", "--block-rows", "--input-blocks", "--precision", "--rounding", "--dtype", "--kernel", "--rhs",
+                     "--repeats", "--backend", *RUN_OPTIONS],
+    "bench solve": ["--bytes", "--cols", "--cond", "--dtype", "--rhs", "--route", "--residual", "--oversample", "--seed", "--tol",
+                    "--repeats", *MACHINE_OPTIONS, *RUN_OPTIONS],
 }
 # Flags, and options whose absence is their default.
 NO_DEFAULT = {"--help", "--version", "--ignore-launcher", "--quiet", "--verbose", "--report", "--sketch-rows",
@@ -58,11 +65,11 @@ ONE_PASS = ["--method", "sketch-solve"]
 METHODS = {"refine": [], "sketch-solve": ONE_PASS}  # refine is the default
 
 
-def read_x(path):
-    """/x of a result file, and its provenance."""
+def provenance_of(path):
+    """JSON text beside /x of a result file."""
     with h5py.File(path, "r") as file:
         provenance = file["x"].attrs["provenance"]
-        return file["x"][()], provenance if isinstance(provenance, str) else provenance.decode()
+        return provenance if isinstance(provenance, str) else provenance.decode()
 
 
 def plain_lines(text):
@@ -172,7 +179,7 @@ def check_output(checks, folder):
         checks.check(f"{name}: exit 0", done.code == 0, done)
         report = check_report(checks, f"{name}, --report -", done.out, 0, ranks)
         checks.check(f"{name}: progress on stderr, plain lines", "residual:" in done.err and plain_lines(done.err), done)
-        x, provenance = read_x(target)  # the default name; the old file is replaced
+        x, provenance = read_x(target), provenance_of(target)  # the default name; the old file is replaced
         checks.check(f"{name}: /x float64 (n)", x.shape == (9,) and x.dtype == np.float64, x)
         origin = strict_json(provenance)
         checks.check(f"{name}: provenance has tool, command line, problem, sketch",
@@ -196,7 +203,7 @@ def check_output(checks, folder):
         done = run(["solve", "p.h5:/A", "-o", "three.h5", "--b", "p3.h5:/b", "--report", "r.json", "--quiet"],
                    ranks=ranks, cwd=folder)
         checks.check(f"{name}: --quiet says nothing", done.code == 0 and not done.out and not done.err, done)
-        x3, _ = read_x(os.path.join(folder, "three.h5"))
+        x3 = read_x(os.path.join(folder, "three.h5"))
         checks.check(f"{name}: /x (n, r)", x3.shape == (9, 3), x3.shape)
         checks.check(f"{name}: the first column is the x of b alone", np.allclose(x3[:, 0], x, rtol=0, atol=1e-5), (x3, x))
         with open(os.path.join(folder, "r.json"), encoding="utf-8") as file:
@@ -248,7 +255,7 @@ def check_small_problems(checks, folder):
         name = f"{label}, {ranks} ranks, {method}"
         if not checks.check(f"{name}: exit 0", done.code == 0, done):
             return
-        x, _ = read_x(stem + ".x.h5")
+        x = read_x(stem + ".x.h5")
         # b lies in the range of A: x is exact but for the FP32 sketch, times a condition below 100; or for FP64 passes.
         limit = 1e-12 if method == "refine" else 2e-5
         checks.check(f"{name}: x", x.shape == np.shape(expected) and
@@ -282,7 +289,7 @@ def check_quality(checks, folder):
         if not checks.check(f"quality: {ranks} ranks, seed {seed}: exit 0", done.code == 0, done):
             return None
         with open(output + ".json", encoding="utf-8") as file:
-            return read_x(output)[0], strict_json(file.read())["solver"]["residual_norm"]
+            return read_x(output), strict_json(file.read())["solver"]["residual_norm"]
 
     jobs = [(ranks, 0, 0) for ranks in (1, 2, 3, 4)] + [(3, 0, 1)] + [(1, seed, 0) for seed in range(1, 10)]
     results = dict(zip(jobs, in_parallel(solve, jobs)))
@@ -336,7 +343,7 @@ def check_range(checks, folder):
                 return
             checks.check(f"{name}: the log tells of scaled columns",
                          ("columns scaled by powers of two, because" in done.out) == (more > 0), done)
-            found[stem], _ = read_x(output)
+            found[stem] = read_x(output)
             report = check_report(checks, name, read_report(output + ".json"), 0, ranks)
             if stem == "plain":
                 least = report["solver"]["passes"]
@@ -375,7 +382,7 @@ def check_fp64(checks, folder):
                 "sketch", "reduce", "factor", "scaling")] == ["fp64", "fp64", "fp64", "none"], report["precision"])
             checks.check(f"{name}: full rank and the condition", solver["rank"] == 40 and
                          1e7 < solver["condition_estimate"] < 2e9, solver)
-            x, _ = read_x(os.path.join(folder, "ill.x.h5"))
+            x = read_x(os.path.join(folder, "ill.x.h5"))
             excess = np.linalg.norm(a @ x.reshape(-1) - b) / least - 1
             if method == "refine":
                 checks.check(f"{name}: certified, by an fp64 sketch, told", refined(solver, 1e-15) and

@@ -221,6 +221,7 @@ def usage_cases():
              ["good.h5", "input"]),
         Case("report is the input", 2, [*good, "--report", "@good.h5"], ["--report", "input"], report=False),
         Case("report is the output", 2, [*good, "-o", "same", "--report", "same"], ["--report", "same"], report=False),
+        Case("rows on the device of the host backend", 2, [*good, "--backend", "host", "--residency", "device"], ["--residency host"]),
         Case("fp16 on the host backend", 2, [*good, "--backend", "host", "--precision", "fp16"], ["fp16", "fp32"]),
         Case("bf16 on the host backend", 2, [*good, "--backend", "host", "--precision", "bf16"], ["bf16", "fp32"]),
         Case("rounding without 16 bits", 2, [*good, "--rounding", "stochastic"],
@@ -250,7 +251,7 @@ def usage_cases():
         "--rounding": ["up", ""], "--reduce": ["bf16", "fp64"],
         "--oversample": ["1", "0.5", "-2", "nan", "inf", "2x", "1e7"], "--sketch-rows": ["0", "-64", "1073741825", "1.5"],
         "--seed": ["-1", "x", "18446744073709551616"], "--chunk-rows": ["-5", "many", "1.5.2"],
-        "--memory": ["lots", "-1", "1Q"], "--timeout": ["-1", "soon", "5y"], "--method": ["lsqr"], "--precision": ["fp8"],
+        "--memory": ["lots", "-1", "1Q"], "--residency": ["tape", ""], "--timeout": ["-1", "soon", "5y"], "--method": ["lsqr"], "--precision": ["fp8"],
         "--ridge": ["-1", "nan", "inf", "-inf", "1e301", "much"], "--tol": ["0", "1", "-1e-9", "nan", "inf", "1e-9x"],
         "--max-iters": ["0", "-1", "1.5"], "--rank-deficient": ["warn"], "--preconditioner": ["jacobi"],
         "--reduced-solver": ["lu"], "--io": ["posix", ""], "--data-precision": ["fp16"], "--check-rows": ["-1", "4097", "1.5"],
@@ -277,8 +278,9 @@ def usage_cases():
         Case("generate unknown kind", 2, [*sized, "--kind", "cauchy"], ["--kind", "cauchy", "gaussian"]),
         Case("generate unknown type", 2, [*sized, "--dtype", "f16"], ["--dtype", "f16"], ranks=(1,)),
         Case("generate cond below 1", 2, [*sized, "--cond", "0.5"], ["--cond"], ranks=(1,)),
-        Case("generate rank 0", 2, [*sized, "--kind", "lowrank", "--rank", "0"], ["--rank"], ranks=(1,)),
-        Case("generate negative noise", 2, [*sized, "--noise", "-1"], ["--noise"], ranks=(1,)),
+        Case("generate rank 0", 2, [*sized, "--kind", "lowrank", "--rank", "0"], ["--rank", "'0' is no number from 1"], ranks=(1,)),
+        Case("generate negative noise", 2, [*sized, "--noise", "-1"], ["--noise", "'-1' is no number from 0 to 1e+30"], ranks=(1,)),
+        Case("generate half a row a chunk", 2, [*sized, "--chunk-rows", "1.5"], ["--chunk-rows", "'1.5' is no size"], ranks=(1,)),
         Case("generate no shards", 2, [*sized, "--shards", "0"], ["--shards"], ranks=(1,)),
         Case("inspect without file", 2, ["inspect"], ["FILE"], ranks=(1,)),
         Case("inspect for minus one ranks", 2, ["inspect", "@good.h5", "--ranks", "-1"], ["--ranks"], ranks=(1,)),
@@ -362,6 +364,7 @@ def input_cases(whole_bytes):
         solve("damaged_gzip.h5", ["rows", "/A"]),  # only the last rank meets it (C-23)
         solve("damaged_fletcher32.h5", ["rows", "/A"]),
         Case("inspect of a missing file", 3, ["inspect", "@missing.h5"], ["missing.h5"]),
+        Case("a name that is too long", 3, ["solve", "n" * 300 + ".h5"], ["n" * 300, "File name too long"]),
         Case("escape sequence in a name", 3, ["solve", "bad\x1b[31m\nname.h5", "-o", "x.h5"], ["name.h5"]),
     ]
 
@@ -403,6 +406,8 @@ def value_cases():
         solve(7, "good.h5", ["1000 B", "--memory", "--chunk-rows"], "--memory", "1k"),
         solve(7, "good.h5", ["1000 B", "--memory", "--oversample"], "--memory", "1k", "--preconditioner", "sketch"),
         solve(7, "good.h5", ["--chunk-rows"], "--memory", "200k", "--chunk-rows", "2003", ranks=(1,)),
+        solve(7, "whole.h5", ["--residency file", "--memory"], "--memory", "100k", "--residency", "host"),
+        solve(0, "good.h5", [], "-o", "x.h5", "--memory", "1.5G", ranks=(1,), creates=["x.h5"]),
         Case("inspect with little memory", 7, ["inspect", "@good.h5", "--memory", "1k"], ["--memory"], any_stdout=True),
         solve(0, "late_columns.h5", [], "-o", "x.h5", creates=["x.h5"]),  # C-26: zero on all ranks but the last
     ]

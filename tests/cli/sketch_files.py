@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from script_runs import Checks, Folder, in_parallel, run, strict_json  # noqa: E402  pylint: disable=C0413
+from script_runs import Checks, Folder, in_parallel, read_x, run, strict_json  # noqa: E402  pylint: disable=C0413
 
 M, N, SEED = 3001, 9, 5
 BORDERS = [0, 1000, 1003, 1500, M]  # a shard wider than tall among them
@@ -27,12 +27,6 @@ def read_sketch(path):
     """/SA, /b_squares and the identity of a sketch file."""
     with h5py.File(path, "r") as file:
         return file["SA"][()], file["b_squares"][()], json.loads(file["identity"][()])
-
-
-def read_x(path):
-    """/x of a result file."""
-    with h5py.File(path, "r") as file:
-        return file["x"][()]
 
 
 def make_data(folder):
@@ -112,7 +106,7 @@ def check_merge(checks, folder):
 
 
 def check_refine(checks, folder):
-    """solve FILE --from-sketch: the same x as without, one pass less where A is not kept, the ladder goes on."""
+    """solve FILE --from-sketch: the same x as without, one pass less where A is not kept."""
     for precision in ("fp32", "fp64"):
         run(["sketch", "f8.h5", "--precision", precision, "-o", f"{precision}.h5"], cwd=folder)
         done = run(["solve", "f8.h5", "--from-sketch", f"{precision}.h5", "-o", "from.x.h5", "--report", "-"], ranks=2, cwd=folder)
@@ -129,12 +123,6 @@ def check_refine(checks, folder):
     checks.check("refine, A read for every pass: one pass less", kept["plan"]["residency"] == "host" and
                  streamed["plan"]["residency"] == "file" and streamed["solver"]["passes"] == kept["solver"]["passes"] - 1 and
                  streamed["io"]["bytes"] == streamed["solver"]["passes"] * 4000 * N * 8, (kept, streamed))
-    run(["generate", "ill.h5", "--rows", 3000, "--cols", 8, "--kind", "illcond", "--cond", "1e9", "--dtype", "f8"], cwd=folder)
-    run(["sketch", "ill.h5"], cwd=folder)
-    done = run(["solve", "ill.h5", "--from-sketch", "ill.sketch.h5", "--report", "-"], cwd=folder)
-    report = strict_json(done.out)
-    checks.check("too coarse a sketch: an FP64 one is made from A", done.code == 0 and report["solver"]["converged"] and
-                 report["sketch"]["precision"] == "fp64", done)
     # Values beyond FP32: columns scaled by powers of two, and the file says by which.
     with h5py.File(os.path.join(folder, "f8.h5"), "r") as file:
         a, b = file["A"][()], file["b"][()]
@@ -155,14 +143,13 @@ def check_refine(checks, folder):
 
 
 def check_refusals(checks, folder):
-    """Usage errors and bad files: code, words, nothing left behind."""
+    """Usage errors and bad files: code, words, nothing left behind. Which sketches differ, and how: unit.stored_sketch."""
     run(["sketch", "all.h5", "--seed", 7, "-o", "seed7.h5"], cwd=folder)
     run(["sketch", "part1.h5", "--first-row", 999, "-o", "overlap.h5"], cwd=folder)
     with open(os.path.join(folder, "all.sketch.h5"), "rb") as file:
         image = file.read()
-    for name, data in (("cut.h5", image[:len(image) // 2]), ("text.h5", b"x" * 1000)):
-        with open(os.path.join(folder, name), "wb") as file:
-            file.write(data)
+    with open(os.path.join(folder, "text.h5"), "wb") as file:
+        file.write(b"x" * 1000)
     at = image.index(np.array([3.0], "f4").tobytes())
     with open(os.path.join(folder, "flipped.h5"), "wb") as file:
         file.write(image[:at] + np.array([5.0], "f4").tobytes() + image[at + 4:])
@@ -178,12 +165,9 @@ def check_refusals(checks, folder):
         ("output is the sketch", 2, ["solve", "--from-sketch", "all.sketch.h5", "-o", "all.sketch.h5"], ["is an input"]),
         ("no sketch file", 3, ["solve", "--from-sketch", "all.h5"], ["all.h5", "no sketch file"]),
         ("missing", 3, ["solve", "--from-sketch", "none.h5"], ["none.h5"]),
-        ("cut", 3, ["solve", "--from-sketch", "cut.h5"], ["cut.h5", "truncated"]),
         ("no HDF5", 3, ["sketch", "--merge", "m.h5", "text.h5"], ["text.h5"]),
         ("flipped", 3, ["sketch", "--merge", "m.h5", "flipped.h5"], ["flipped.h5", "checksum"]),
-        ("seeds", 3, ["sketch", "--merge", "m.h5", "part0.sketch.h5", "seed7.h5"], ["seed is 0 and 7", "seed7.h5"]),
         ("overlap", 3, ["sketch", "--merge", "m.h5", "part0.sketch.h5", "overlap.h5"], ["row 999", "overlap.h5"]),
-        ("twice", 3, ["sketch", "--merge", "m.h5", "part0.sketch.h5", "part0.sketch.h5"], ["row 0"]),
         ("merge into an input", 2, ["sketch", "--merge", "seed7.h5", "seed7.h5", "all.sketch.h5"], ["--merge 'seed7.h5'"]),
         ("merge with an option", 2, ["sketch", "--merge", "m.h5", "seed7.h5", "--zeta", 8], ["--zeta"]),
         ("merge with a row", 2, ["sketch", "--merge", "m.h5", "seed7.h5", "--first-row", 0], ["--first-row"]),

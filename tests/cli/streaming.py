@@ -10,7 +10,7 @@ import numpy as np
 
 SUPPORT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support")
 sys.path.insert(0, SUPPORT)
-from script_runs import MPIEXEC, PROGRAM, Checks, Folder, run, run_command, strict_json  # noqa: E402
+from script_runs import MPIEXEC, PROGRAM, Checks, Folder, read_x, run, run_command, strict_json  # noqa: E402
 
 checks = Checks()
 MIB = 1 << 20
@@ -36,11 +36,16 @@ def solve(name, ranks, *options):
     done = run(["solve", name, "-o", "x.h5", "--report", "r.json", *options], ranks)
     if not checks.check(f"{name} at {ranks} ranks {options} is solved", done.code == 0, done):
         return None, None
-    with h5py.File("x.h5") as f:
-        x = f["x"][()]
+    x = read_x("x.h5")
     with open("r.json", encoding="utf-8") as f:
         report = strict_json(f.read())
     os.remove("x.h5")
+    # Passes of the refinement read A again where it does not stay in memory; that is said once.
+    again = report["plan"]["residency"] == "file" and report["solver"]["method"] == "refine"
+    said = "A does not stay in memory"
+    told = sum(said in warning for warning in report["warnings"]), done.out.count("warning: " + said)
+    checks.check(f"{name} at {ranks} ranks {options}: {'one warning' if again else 'no warning'} of passes that read A again",
+                 told == (again, again), f"{told}\n{report['warnings']}\n{done}")
     return x, report
 
 
@@ -78,6 +83,13 @@ def same_x_in_less_memory():
             expect(np.array_equal(one, sketched(ranks, *less)), f"sketch-solve {less} at {ranks} ranks: the same bits")
 
 
+def warned_once_whatever_is_tried():
+    run(["generate", "ill.h5", "--rows", 3000, "--cols", 8, "--kind", "illcond", "--cond", "1e9", "--dtype", "f8"])
+    _, report = solve("ill.h5", 2, "--residency", "file", "--preconditioner", "sketch")
+    expect(report is not None and any(warning.startswith("going on with") for warning in report["warnings"]),
+           f"ill.h5: a second attempt {report}")
+
+
 def peak_of(*arguments):
     """Bytes that the largest of two ranks held."""
     watch = os.path.join(SUPPORT, "peak_memory.py")
@@ -106,18 +118,6 @@ def no_more_memory_than_planned():
         expect(0.4 * planned <= grown <= 1.1 * planned, what)
         if "--memory" in options:
             expect(planned <= int(options[1][:-3]) * MIB, f"{options}: planned {planned}")
-
-
-def refused():
-    for options, code, words in (
-        (["--residency", "device"], 2, "--residency host"),
-        (["--residency", "host", "--memory", "1MiB"], 7, "--residency file"),
-        (["--memory", "1k"], 7, "--memory"),
-        (["--residency", "tape"], 2, "--residency"),
-    ):
-        done = run(["solve", "exact.h5", "-o", "x.h5", *options], 2)
-        checks.check(f"{options} is refused with {code} and '{words}'", done.code == code and words in done.err, done)
-        expect(not os.path.exists("x.h5"), f"{options}: no output is left")
 
 
 def shards_and_types_that_mislead():
@@ -156,28 +156,17 @@ def shards_and_types_that_mislead():
         file("bad.h5", words, b, said)
         refused_with(["bad.h5"], "uint16", "attribute dtype", "bfloat16")
     file("int.h5", words, b, "uint16")
-    solve("int.h5", 2)
+    best = np.linalg.lstsq(words.astype("f8"), b, rcond=None)[0]
+    x, _ = solve("int.h5", 2)
+    expect(x is not None and np.linalg.norm(x - best) < 1e-9 * np.linalg.norm(best), f"uint16 in u2 is read as such: {x} {best}")
     file("wide.h5", a, b, "bfloat16")
     refused_with(["wide.h5"], "attribute dtype says bfloat16")
-
-
-def sizes_and_ranges_in_words():
-    for options, words in (
-        (["--noise", "-1"], "'-1' is no number from 0 to 1e+30"),
-        (["--kind", "lowrank", "--rank", "0"], "'0' is no number from 1"),
-        (["--chunk-rows", "1.5"], "'1.5' is no size"),
-    ):
-        done = run(["generate", "q.h5", "--rows", "100", "--cols", "5", *options])
-        checks.check(f"{options}: code 2 and '{words}'", done.code == 2 and words in done.err, done)
-    done = run(["solve", "exact.h5", "-o", "x.h5", "--memory", "1.5G", "--method", "sketch-solve"])
-    checks.check("--memory 1.5G is taken", done.code == 0, done)
 
 
 with Folder() as folder:
     os.chdir(folder)
     no_more_memory_than_planned()
     same_x_in_less_memory()
-    refused()
+    warned_once_whatever_is_tried()
     shards_and_types_that_mislead()
-    sizes_and_ranges_in_words()
 sys.exit(checks.finish())

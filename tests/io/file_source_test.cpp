@@ -358,11 +358,31 @@ TEST_CASE("The identity of input is one line, the same by another name, another 
   InputOptions other = options_of({files.at("two.h5")}, false);
   other.b = "/A";  // (100, 7): another b
   MPI_REQUIRE(identity_of(other) != first);
-  comm.barrier();
-  if (comm.is_root()) {
-    std::filesystem::last_write_time(files.at("two.h5"),
-                                     std::filesystem::file_time_type::clock::now() + std::chrono::seconds(5));
-  }
-  comm.barrier();
-  MPI_REQUIRE(identity_of(options_of({files.at("two.h5")}, false)) != first);
+  // Size, first bytes and time of the last change, each alone. After what changes the file the time is put back.
+  const std::string two = files.at("two.h5");
+  const auto time = std::filesystem::last_write_time(two);
+  const auto flip = [&] {  // in an entry, or between: nothing that HDF5 looks at
+    std::fstream file(two, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekg(3000);
+    const char byte = static_cast<char>(file.get() ^ 1);
+    file.seekp(3000);
+    file.put(byte);
+  };
+  const auto size = std::filesystem::file_size(two);
+  const auto after = [&](const std::function<void()>& change, std::chrono::seconds later = {}) {
+    comm.barrier();
+    if (comm.is_root()) {
+      change();
+      std::filesystem::last_write_time(two, time + later);
+    }
+    comm.barrier();
+    return identity_of(options_of({two}, false));
+  };
+  const auto resize = [&](std::uintmax_t bytes) { return [&, bytes] { std::filesystem::resize_file(two, bytes); }; };
+  MPI_REQUIRE(after(resize(size + 1)) != first);
+  MPI_REQUIRE(after(resize(size)) == first);
+  MPI_REQUIRE(after(flip) != first);
+  MPI_REQUIRE(after(flip) == first);
+  MPI_REQUIRE(after([] {}, std::chrono::seconds(5)) != first);
+  MPI_REQUIRE(after([] {}) == first);
 }

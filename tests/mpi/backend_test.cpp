@@ -15,6 +15,7 @@
 #include "src/solver.h"
 #include "src/synthetic_source.h"
 #include "src/watchdog.h"
+#include "tests/support/error_kind.h"
 #include "tests/support/exact_source.h"
 #include "tests/support/mpi_check.h"
 #include "tests/support/oracle.h"
@@ -76,13 +77,8 @@ std::vector<double> x_of(World& world, RowSource& source, const SketchOptions& o
 
 /// Exit code and message of a solve that fails; 0 and nothing if it does not.
 std::pair<int, std::string> failure_of(World& world, RowSource& source, const SketchOptions& options = {}) {
-  try {
-    Report report;
-    x_of(world, source, options, report);
-  } catch (const Error& e) {
-    return {e.exit_code(), e.what()};
-  }
-  return {0, ""};
+  Report report;
+  return error_of([&] { x_of(world, source, options, report); });
 }
 
 /// float64 or float32 rows of a source whose columns are multiplied by powers of two (n + r).

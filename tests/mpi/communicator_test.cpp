@@ -12,6 +12,7 @@
 #include "kernels/half.h"
 #include "src/communicator.h"
 #include "src/error.h"
+#include "tests/support/error_kind.h"
 #include "tests/support/mpi_check.h"
 
 using namespace tallsketch;
@@ -20,12 +21,7 @@ namespace {
 
 /// What together() threw here: kind 0 and no message without an error.
 std::pair<int, std::string> outcome(const Communicator& comm, const std::function<void()>& work) {
-  try {
-    comm.together(work);
-  } catch (const Error& e) {
-    return {e.exit_code(), e.what()};
-  }
-  return {0, ""};
+  return error_of([&] { comm.together(work); });
 }
 
 }  // namespace
@@ -126,14 +122,7 @@ TEST_CASE("Counts that differ between ranks are refused on every rank, not summe
     return;
   }
   std::vector<float> data(100, 1.0F);
-  std::string message;
-  int code = 0;
-  try {
-    comm.sum(data.data(), comm.is_root() ? 100 : 99);
-  } catch (const Error& e) {
-    code = e.exit_code();
-    message = e.what();
-  }
+  const auto [code, message] = error_of([&] { comm.sum(data.data(), comm.is_root() ? 100 : 99); });
   INFO(message);
   MPI_REQUIRE(code == 1);
   MPI_REQUIRE(message.find("99 to 100") != std::string::npos);
@@ -218,14 +207,8 @@ TEST_CASE("Exceptions of the library become errors of a kind: memory 7, the rest
 
 TEST_CASE("An error of MPI is a communication error with its text, not an abort") {
   const Communicator comm(MPI_COMM_WORLD);
-  std::string message;
-  int code = 0;
-  try {
-    check_mpi(MPI_Bcast(nullptr, 1, MPI_INT, comm.size() + 3, comm.handle()), "MPI_Bcast");
-  } catch (const Error& e) {
-    code = e.exit_code();
-    message = e.what();
-  }
+  const auto [code, message] =
+      error_of([&] { check_mpi(MPI_Bcast(nullptr, 1, MPI_INT, comm.size() + 3, comm.handle()), "MPI_Bcast"); });
   INFO(message);
   MPI_REQUIRE(code == 8);
   MPI_REQUIRE(message.find("MPI_Bcast failed: ") == 0);

@@ -71,6 +71,23 @@ class FailingSource final : public RowSource {
   std::int64_t first_bad_;
 };
 
+/// Counts the rows that are read of a source, and the reads of none.
+class CountingSource final : public RowSource {
+ public:
+  explicit CountingSource(RowSource& source) : source_(source) {}
+  const ProblemShape& shape() const override { return source_.shape(); }
+  const SourceInfo& info() const override { return source_.info(); }
+  void read(RowRange rows, void* a, double* b) override {
+    rows_read += rows.size();
+    if (rows.size() == 0) ++empty_reads;
+    source_.read(rows, a, b);
+  }
+  std::atomic<std::int64_t> rows_read = 0, empty_reads = 0;
+
+ private:
+  RowSource& source_;
+};
+
 /// A source whose reads wait until they are let through.
 class GatedSource final : public RowSource {
  public:
@@ -245,7 +262,13 @@ TEST_CASE("A reader that is given up in the middle ends after the read under way
 
 TEST_CASE("No rows are no reads") {
   World world;
-  ExactSource plain(3, 2, 1, ElementType::kFloat32);
-  const Sums one = sums_of(plain, ResidencyChoice::kFile, 1, world);  // more ranks than rows, with 4
-  CHECK(one == sums_of(plain, ResidencyChoice::kAuto, 0, world));
+  ExactSource plain(3, 2, 1, ElementType::kFloat32);  // more ranks than rows, with 4
+  CountingSource streamed(plain), kept(plain);
+  const Sums one = sums_of(streamed, ResidencyChoice::kFile, 1, world);
+  MPI_REQUIRE(one == sums_of(kept, ResidencyChoice::kAuto, 0, world));
+  MPI_REQUIRE(streamed.empty_reads == 0 && kept.empty_reads == 0);
+  std::vector<double> rows = {static_cast<double>(streamed.rows_read), static_cast<double>(kept.rows_read)};
+  world.comm.sum(rows.data(), 2);
+  MPI_REQUIRE(rows[0] == 6);  // for the sketch, and for the pass
+  MPI_REQUIRE(rows[1] == 3);  // kept for the pass
 }

@@ -13,6 +13,8 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import h5py
+
 SOURCE = os.environ.get("TALLSKETCH_SOURCE_DIR", os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..")))
 PROGRAM = os.environ.get("TALLSKETCH", os.path.join(SOURCE, "build", "host", "tallsketch"))
 MPIEXEC = os.environ.get("MPIEXEC", "mpirun")
@@ -91,6 +93,12 @@ class Checks:
         """Prints the sum and gives the exit code of the script."""
         print(f"{self.passed} checks passed, {len(self.failed)} failed, {time.monotonic() - self.start:.0f} s")
         return 1 if self.failed or not self.passed else 0
+
+
+def read_x(path):
+    """/x of a result file."""
+    with h5py.File(path, "r") as file:
+        return file["x"][()]
 
 
 def in_parallel(work, items, workers=WORKERS):

@@ -15,35 +15,13 @@
 #include "src/atomic_file.h"
 #include "src/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/temporary_folder.h"
 
 using namespace tallsketch;
 using Catch::Matchers::ContainsSubstring;
 namespace fs = std::filesystem;
 
 namespace {
-
-/// A fresh folder that is removed with its contents.
-class Folder {
- public:
-  Folder() {
-    std::string pattern = (fs::temp_directory_path() / "tallsketch-atomic-XXXXXX").string();
-    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-    path_ = pattern;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  std::string at(const std::string& name) const { return (path_ / name).string(); }
-  std::size_t entries() const {
-    return static_cast<std::size_t>(std::distance(fs::directory_iterator(path_), fs::directory_iterator{}));
-  }
-
- private:
-  fs::path path_;
-};
 
 /// Files may hold at most so many bytes while this lives.
 class SizeLimit {
@@ -88,7 +66,7 @@ std::string output_error(F&& f) {
 }  // namespace
 
 TEST_CASE("A committed file is there whole, under its name only, readable as the umask says") {
-  const Folder folder;
+  const TemporaryFolder folder;
   {
     AtomicFile file(folder.at("x"));
     CHECK(file.temporary() != folder.at("x"));
@@ -108,7 +86,7 @@ TEST_CASE("A committed file is there whole, under its name only, readable as the
 }
 
 TEST_CASE("A file that is not committed leaves nothing, and what was there before stays") {
-  const Folder folder;
+  const TemporaryFolder folder;
   write_file_atomically(folder.at("x"), bytes_of("old"));
   {
     AtomicFile file(folder.at("x"));
@@ -120,7 +98,7 @@ TEST_CASE("A file that is not committed leaves nothing, and what was there befor
 }
 
 TEST_CASE("An existing file is replaced as a whole, also by a shorter or empty one") {
-  const Folder folder;
+  const TemporaryFolder folder;
   for (const std::string& text : {std::string("a long text"), std::string("short"), std::string()}) {
     write_file_atomically(folder.at("x"), bytes_of(text));
     CHECK(content(folder.at("x")) == text);
@@ -130,7 +108,7 @@ TEST_CASE("An existing file is replaced as a whole, also by a shorter or empty o
 }
 
 TEST_CASE("A missing folder, a folder and a device are refused before anything is written") {
-  const Folder folder;
+  const TemporaryFolder folder;
   CHECK_THAT(output_error([&] { AtomicFile(folder.at("none/x")); }),
              ContainsSubstring("none/x") && ContainsSubstring("No such file"));
   fs::create_directory(folder.at("d"));
@@ -155,7 +133,7 @@ TEST_CASE("A full disk is an error with the system's reason") {
 }
 
 TEST_CASE("The limit of the file size is an error with the system's reason and leaves nothing") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const SizeLimit limit(1024);
   CHECK(output_error([&] { write_file_atomically(folder.at("fits"), bytes_of(std::string(1024, 'x'))); }).empty());
   CHECK_THAT(output_error([&] { write_file_atomically(folder.at("x"), bytes_of(std::string(1025, 'x'))); }),
@@ -165,7 +143,7 @@ TEST_CASE("The limit of the file size is an error with the system's reason and l
 }
 
 TEST_CASE("Space is asked for before hours of work") {
-  const Folder folder;
+  const TemporaryFolder folder;
   AtomicFile file(folder.at("x"));
   CHECK(output_error([&] { file.require_space(4096); }).empty());
   const SizeLimit limit(1024);

@@ -1,6 +1,6 @@
 // What bench io times: plain reads that cover every byte once, in the order of the files, and their errors.
 #include <chrono>
-#include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <system_error>
@@ -15,15 +15,17 @@
 #include "src/synthetic_source.h"
 #include "tests/support/catch.h"
 #include "tests/support/error_kind.h"
+#include "tests/support/temporary_folder.h"
 
 using namespace tallsketch;
+using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-std::string write_file(const std::string& name, std::size_t bytes, std::size_t first) {
-  std::ofstream file(name, std::ios::binary);
+std::string write_file(const std::string& path, std::size_t bytes, std::size_t first) {
+  std::ofstream file(path, std::ios::binary);
   for (std::size_t k = 0; k < bytes; ++k) file.put(static_cast<char>((first + k) * 7 % 251));
-  return name;
+  return path;
 }
 
 SyntheticSource small_source() {
@@ -37,8 +39,9 @@ SyntheticSource small_source() {
 }  // namespace
 
 TEST_CASE("Plain reads of all ranks and threads cover the bytes of all files once, in order") {
-  const std::vector<std::string> files = {write_file("io_timing_a", 1000, 0), write_file("io_timing_b", 0, 1000),
-                                          write_file("io_timing_c", 37, 1000)};
+  const TemporaryFolder folder;
+  const std::vector<std::string> files = {write_file(folder.at("a"), 1000, 0), write_file(folder.at("b"), 0, 1000),
+                                          write_file(folder.at("c"), 37, 1000)};
   CHECK(file_bytes(files) == 1037);
   CHECK(file_bytes({}) == 0);
   const SyntheticSource source = small_source();
@@ -69,7 +72,8 @@ TEST_CASE("Plain reads of all ranks and threads cover the bytes of all files onc
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_CASE("Where threads cannot be started those that can read every part") {
   constexpr int kThreads = 64;
-  const std::string file = write_file("io_timing_threads", 64 * 30, 0);
+  const TemporaryFolder folder;
+  const std::string file = write_file(folder.at("threads"), 64 * 30, 0);
   const SyntheticSource source = small_source();
   ChunkBuffers buffers(source, 500, 1);  // room for the part of every thread
   const std::int64_t room = buffers.a.bytes() / kThreads;
@@ -114,7 +118,8 @@ TEST_CASE("Where threads cannot be started those that can read every part") {
 #endif
 
 TEST_CASE("A part larger than its buffer is read to its end, over what was read before") {
-  const std::string file = write_file("io_timing_large", 1000, 0);
+  const TemporaryFolder folder;
+  const std::string file = write_file(folder.at("large"), 1000, 0);
   const SyntheticSource source = small_source();
   ChunkBuffers buffers(source, 1, 1);  // 12 bytes
   CHECK(pread_seconds({file}, 0, 1, 1, buffers) >= 0);
@@ -124,15 +129,23 @@ TEST_CASE("A part larger than its buffer is read to its end, over what was read 
   }
 }
 
-TEST_CASE("Files that cannot be read are named, whatever thread meets them") {
+TEST_CASE("Files that cannot be read are named, wherever they stand among the others") {
+  const TemporaryFolder folder;
   const SyntheticSource source = small_source();
   ChunkBuffers buffers(source, 10, 2);
-  const auto code = [&](const std::vector<std::string>& files) {
-    return error_kind_of([&] { pread_seconds(files, 0, 1, 2, buffers); });
-  };
-  CHECK(code({"io_timing_missing"}) == ErrorKind::kInput);
-  CHECK(code({write_file("io_timing_a", 10, 0), "io_timing_missing"}) == ErrorKind::kInput);
-  CHECK(error_kind_of([] { file_bytes({"io_timing_missing"}); }) == ErrorKind::kInput);
+  const std::string whole = write_file(folder.at("whole"), 10, 0), missing = folder.at("missing");
+  std::filesystem::create_directory(folder.at("folder"));
+  // A folder can be opened: it fails later than what is not there.
+  for (const std::string& bad : {missing, folder.at("folder")}) {
+    for (const std::vector<std::string>& files : {std::vector{bad}, std::vector{whole, bad}, std::vector{bad, whole}}) {
+      const auto [code, message] = error_of([&] { pread_seconds(files, 0, 1, 2, buffers); });
+      CHECK(code == 3);
+      CHECK_THAT(message, ContainsSubstring("'" + bad + "'"));
+    }
+  }
+  const auto [code, message] = error_of([&] { file_bytes({whole, missing}); });
+  CHECK(code == 3);
+  CHECK_THAT(message, ContainsSubstring("'" + missing + "'"));
 }
 
 TEST_CASE("Rows are read and decoded to the last, also none") {

@@ -11,6 +11,7 @@
 #include "src/sketch_identity.h"
 #include "src/text.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_kind.h"
 
 using namespace tallsketch;
 using Catch::Matchers::ContainsSubstring;
@@ -18,17 +19,6 @@ using Catch::Matchers::ContainsSubstring;
 namespace {
 
 constexpr std::int64_t kHugeRows = 3'218'569'051;  // C-18: beyond 2^31, odd
-
-/// The kind and message of the Error that f throws; kind 0 and no message if it throws none.
-template <class F>
-std::pair<int, std::string> error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return {e.exit_code(), e.what()};
-  }
-  return {0, ""};
-}
 
 std::pair<int, std::string> spec_error(const ProblemShape& shape, const SketchOptions& options) {
   return error_of([&] { static_cast<void>(make_sketch_spec(shape, options)); });

@@ -1,9 +1,11 @@
 // Stored sketches: which can be added, what their files hold, and what is refused of files that are not what they should be.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -74,15 +76,6 @@ class TemporaryFile {
   std::string path_;
 };
 
-std::pair<int, std::string> failure_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& e) {
-    return {e.exit_code(), e.what()};
-  }
-  return {0, ""};
-}
-
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
@@ -150,9 +143,16 @@ TEST_CASE("Sketches of disjoint rows add up exactly, in the precision of the ske
 
 TEST_CASE("Sketches that differ in any field, or share a row, are not added, and the message says why") {
   SketchOptions other = stack();
-  const auto refused = [](const StoredSketch& a, const StoredSketch& b) {
+  std::set<std::string> found;  // fields in which two of them differed
+  const auto refused = [&](const StoredSketch& a, const StoredSketch& b) {
+    const std::vector<IdentityField> ours = identity_fields(a), theirs = identity_fields(b);
+    for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
+      if (ours[i].value == theirs[i].value) continue;
+      found.insert(ours[i].name);
+      break;
+    }
     StoredSketch sum = a;
-    const auto [code, message] = failure_of([&] { add(b, "second.h5", "first.h5", sum); });
+    const auto [code, message] = error_of([&] { add(b, "second.h5", "first.h5", sum); });
     CHECK(code == 3);
     CHECK(has(message, "first.h5"));
     CHECK(has(message, "second.h5"));
@@ -189,15 +189,36 @@ TEST_CASE("Sketches that differ in any field, or share a row, are not added, and
   const StoredSketch blocks = make_sketch(block_perm(InputBlocks::kContiguous), {{0, 10}});
   CHECK(has(refused(blocks, make_sketch(block_perm(InputBlocks::kContiguous), {{10, 20}}, 3, 2, 999)),
             "total_rows is 1000 and 999"));
-  StoredSketch kappa = make_sketch(
-      [] {
-        SketchOptions options = block_perm();
-        options.kappa = 4;
-        options.block_nnz = 1;
-        return options;
-      }(),
-      {{10, 20}});
-  CHECK(has(refused(make_sketch(block_perm(), {{0, 10}}), kappa), "kappa is 2 and 4"));
+  const auto refused_block = [&](const std::function<void(SketchOptions&)>& change) {
+    SketchOptions options = block_perm();
+    const StoredSketch one = make_sketch(options, {{0, 10}});
+    change(options);
+    return refused(one, make_sketch(options, {{10, 20}}));
+  };
+  CHECK(has(refused_block([](auto& o) {
+              o.kappa = 4;
+              o.block_nnz = 1;
+            }),
+            "kappa is 2 and 4"));
+  CHECK(has(refused_block([](auto& o) { o.block_nnz = 8; }), "zeta is 4 and 16"));  // kappa times block_nnz
+  CHECK(has(refused_block([](auto& o) { o.block_rows = 32; }), "block_rows is 16 and 32"));
+  CHECK(has(refused_block([](auto& o) { o.input_blocks = InputBlocks::kContiguous; }),
+            "input_blocks is interleaved and contiguous"));
+  const auto half = [](auto rounding) {
+    SketchOptions options = stack();
+    options.precision = SketchPrecision::kBf16;
+    options.rounding = rounding;
+    return make_sketch(options, {{rounding == SketchRounding::kDither ? 10 : 0, 20}});
+  };
+  CHECK(has(refused(half(SketchRounding::kStochastic), half(SketchRounding::kDither)),
+            "rounding is stochastic and dither"));
+  StoredSketch unchecked = make_sketch(stack(), {{10, 20}});
+  unchecked.check_rows = 32;
+  CHECK(has(refused(first, unchecked), "check_rows is"));
+  for (const IdentityField& field : identity_fields(blocks)) {
+    CAPTURE(field.name);
+    CHECK(found.count(field.name) == (field.name == "block_nnz" ? 0 : 1));
+  }
 }
 
 TEST_CASE("Options beside a stored sketch may repeat what it is, and not contradict it") {
@@ -206,7 +227,7 @@ TEST_CASE("Options beside a stored sketch may repeat what it is, and not contrad
     SketchOptions options;
     set(options);
     options.given = std::move(given);
-    return failure_of([&] { require_no_contradiction(options, sketch, "s.h5"); });
+    return error_of([&] { require_no_contradiction(options, sketch, "s.h5"); });
   };
   CHECK(refused({}, [](auto& o) { o.seed = 5; }).first == 0);  // not said on the command line
   CHECK(refused({"--seed"}, [](auto& o) { o.seed = 0; }).first == 0);
@@ -237,7 +258,7 @@ TEST_CASE("Options beside a stored sketch may repeat what it is, and not contrad
 
 TEST_CASE("A sketch is of a matrix only with its columns and exactly its rows") {
   const auto kind = [](std::vector<RowRange> rows, ProblemShape shape) {
-    return failure_of([&] { require_sketch_of(shape, make_sketch(stack(), std::move(rows)), "s.h5"); });
+    return error_of([&] { require_sketch_of(shape, make_sketch(stack(), std::move(rows)), "s.h5"); });
   };
   CHECK(kind({{0, 100}}, {100, 3, 2, ElementType::kFloat32}).first == 0);
   CHECK(has(kind({{0, 100}}, {101, 3, 2, ElementType::kFloat32}).second, "[0, 100), and FILE has the rows [0, 101)"));
@@ -246,7 +267,7 @@ TEST_CASE("A sketch is of a matrix only with its columns and exactly its rows") 
   CHECK(kind({{0, 100}}, {100, 4, 2, ElementType::kFloat32}).first == 2);
   CHECK(kind({{0, 100}}, {100, 3, 1, ElementType::kFloat32}).first == 2);
   const StoredSketch blocks = make_sketch(block_perm(InputBlocks::kContiguous), {{0, 999}});
-  CHECK(has(failure_of([&] {
+  CHECK(has(error_of([&] {
               require_sketch_of({999, 3, 2, ElementType::kFloat32}, blocks, "s.h5");
             }).second,
             "1000 rows"));
@@ -266,7 +287,7 @@ TEST_CASE("Files that are no sketches, of another version, or damaged are refuse
   };
   const auto message = [&](const std::vector<std::byte>& bytes) {
     const TemporaryFile file(bytes);
-    const auto [code, text] = failure_of([&] { read_sketch(file.path()); });
+    const auto [code, text] = error_of([&] { read_sketch(file.path()); });
     CHECK(code == 3);
     CHECK(has(text, file.path()));
     return text;
@@ -305,7 +326,7 @@ TEST_CASE("Files that are no sketches, of another version, or damaged are refuse
     cut.resize(cut.size() / 2);
     CHECK(has(message(cut), "truncated"));
   }
-  CHECK(failure_of([] { read_sketch("no-such-file.h5"); }).first == 3);
+  CHECK(error_of([] { read_sketch("no-such-file.h5"); }).first == 3);
   {
     Hdf5Image image;
     image.add("/A", {1.0}, 1, 1, 2);

@@ -15,6 +15,7 @@
 #include "src/error.h"
 #include "src/synthetic_source.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_kind.h"
 
 using namespace tallsketch;
 
@@ -64,12 +65,7 @@ std::vector<double> singular_values(std::vector<double> a, std::int64_t m, std::
 }
 
 int error_code(const SyntheticProblem& p) {
-  try {
-    const SyntheticSource source(p);
-  } catch (const Error& e) {
-    return e.exit_code();
-  }
-  return 0;
+  return error_of([&] { const SyntheticSource source(p); }).first;
 }
 
 }  // namespace
