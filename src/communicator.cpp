@@ -101,14 +101,6 @@ void all_reduce(T* data, std::int64_t count, MPI_Datatype type, MPI_Op op, MPI_C
   }
 }
 
-/// A count that differs between ranks would hang or mix up elements; one small reduction rules it out.
-void require_equal_counts(std::int64_t count, MPI_Comm comm) {
-  std::array<std::int64_t, 2> bounds = {count, -count};
-  all_reduce(bounds.data(), 2, MPI_INT64_T, MPI_MAX, comm);
-  require(bounds[0] == -bounds[1], ErrorKind::kInternal,
-          fmt::format("all-reduce counts differ between ranks: {} to {}", -bounds[1], bounds[0]));
-}
-
 /// The function of an MPI_Op: into[i] += from[i], in halves.
 void add_halves(void* from, void* into, int* count, MPI_Datatype*) {
   const auto* const a = static_cast<const std::uint16_t*>(from);
@@ -118,21 +110,29 @@ void add_halves(void* from, void* into, int* count, MPI_Datatype*) {
 
 }  // namespace
 
+void Communicator::require_equal(std::int64_t count) const {
+  const Waiting waiting(*this);
+  std::array<std::int64_t, 2> bounds = {count, -count};
+  all_reduce(bounds.data(), 2, MPI_INT64_T, MPI_MAX, comm_);
+  require(bounds[0] == -bounds[1], ErrorKind::kInternal,
+          fmt::format("all-reduce counts differ between ranks: {} to {}", -bounds[1], bounds[0]));
+}
+
 void Communicator::sum(float* data, std::int64_t count) const {
   const Waiting waiting(*this);
-  require_equal_counts(count, comm_);
+  require_equal(count);
   all_reduce(data, count, MPI_FLOAT, MPI_SUM, comm_);
 }
 
 void Communicator::sum(double* data, std::int64_t count) const {
   const Waiting waiting(*this);
-  require_equal_counts(count, comm_);
+  require_equal(count);
   all_reduce(data, count, MPI_DOUBLE, MPI_SUM, comm_);
 }
 
 void Communicator::sum_halves(std::uint16_t* data, std::int64_t count) const {
   const Waiting waiting(*this);
-  require_equal_counts(count, comm_);
+  require_equal(count);
   constexpr int kCommutes = 1;
   MPI_Op add = MPI_OP_NULL;
   check_mpi(MPI_Op_create(add_halves, kCommutes, &add), "MPI_Op_create");

@@ -78,6 +78,8 @@ class Communicator {
   void max(double* data, std::int64_t count) const;
   std::int64_t max(std::int64_t value) const;
   std::int64_t min(std::int64_t value) const;
+  /// Collective. Errors: kInternal unless the count is the same on every rank: sums of others would hang, or mix up elements.
+  void require_equal(std::int64_t count) const;
   /// Collective: every rank gets root's bytes.
   void broadcast(void* data, std::int64_t bytes) const;
   std::string broadcast(std::string text) const;

@@ -68,7 +68,7 @@ class CudaBackend final : public Backend {
     return cuda_solve_costs(shape, rows, place);
   }
   /// Collective: starts NCCL.
-  void connect(double timeout) { nccl_ = std::make_unique<NcclReduce>(comm_, timeout); }
+  void connect() { nccl_ = std::make_unique<NcclReduce>(comm_); }
   /// The device's free memory is divided by this.
   void set_ranks_on_device(int ranks) { ranks_on_device_ = ranks; }
 
@@ -436,8 +436,7 @@ std::unique_ptr<Backend> make_cuda_backend(const RunOptions& options, const Comm
                         fmt::join(shared, "; ")));
   });
   backend->set_ranks_on_device(static_cast<int>(std::count(uuids.begin(), uuids.end(), backend->place().uuid)));
-  constexpr double kBeforeWatchdog = 0.8;  // so that NCCL's own words come before the watchdog's
-  if (use_nccl && comm.size() > 1) backend->connect(kBeforeWatchdog * options.timeout);
+  if (use_nccl && comm.size() > 1) backend->connect();
   return backend;
 }
 

@@ -1,5 +1,6 @@
 // NcclReduce: the all-reduce of the sketch over GPUs. NCCL's errors are local and its calls may hang when a peer is
-// lost, so the communicator is non-blocking and everything is polled against a deadline. Made by cuda_backend.
+// lost, so the communicator is non-blocking and everything is polled: an error ends the job at once, and the watchdog ends one
+// that hangs, with the names of the ranks that are missing. Made by cuda_backend.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +14,8 @@ class Communicator;
 
 class NcclReduce {
  public:
-  /// Collective: every rank of comm has its device current. Errors: kCommunication, also when `timeout` seconds pass;
-  /// give it less than the watchdog, so that NCCL's own words come first. Its errors are local to a rank.
-  NcclReduce(const Communicator& comm, double timeout);
+  /// Collective: every rank of comm has its device current. Errors: kCommunication, local to a rank.
+  explicit NcclReduce(const Communicator& comm);
   ~NcclReduce();
   NcclReduce(const NcclReduce&) = delete;
   NcclReduce& operator=(const NcclReduce&) = delete;
@@ -33,7 +33,6 @@ class NcclReduce {
   [[noreturn]] void fail(const char* what, const char* reason);
 
   const Communicator& comm_;
-  double timeout_;
   ncclComm_t nccl_ = nullptr;
 };
 

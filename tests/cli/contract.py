@@ -19,7 +19,7 @@ from script_runs import Checks, Folder, in_parallel, read_x, run, strict_json  #
 
 SEED = 11
 REPORT_KEYS = {
-    "tool": ["version", "git", "build"], "status": None, "exit_code": None,
+    "tool": ["version", "git", "build", "libraries"], "status": None, "exit_code": None,
     "problem": ["files", "a", "b", "m", "n", "r", "dtype", "layout"],
     "sketch": ["used", "family", "hash", "d", "check_rows", "zeta", "seed", "precision", "rounding"],
     "precision": ["sketch", "reduce", "overflowed", "flushed"],
@@ -141,7 +141,8 @@ def check_report(checks, name, text, code, ranks):
     checks.check(f"{name}: one entry a rank", comm["size"] == ranks and comm["nodes"] == 1 and
                  [entry["rank"] for entry in comm["ranks"]] == list(range(ranks)), comm)
     for entry in comm["ranks"]:
-        checks.check(f"{name}: rank has host, device, uuid", set(entry) == {"rank", "host", "device", "uuid"}, entry)
+        checks.check(f"{name}: rank has host, device, uuid, driver, links",
+                     set(entry) == {"rank", "host", "device", "uuid", "driver", "links"} and entry["host"] and entry["device"], entry)
     nulls = [key for key, value in report["solver"].items() if value is None]
     checks.check(f"{name}: nulls have a reason", not nulls or any("null" in warning for warning in report["warnings"]), text)
     return report
@@ -211,6 +212,10 @@ def check_output(checks, folder):
         done = run(["solve", "p.h5", "-o", "v.h5", "--verbose"], ranks=ranks, cwd=folder)
         checks.check(f"{name}: stdout has the progress, plain lines", done.code == 0 and "residual:" in done.out and
                      plain_lines(done.out) and not done.err.strip(), done)
+        nodes = [line for line in done.out.splitlines() if line.startswith("node ")]
+        checks.check(f"{name}: one line a node, with its ranks", len(nodes) == 1 and
+                     (": rank 0 on 1 thread" if ranks == 1 else ": ranks 0-2 on 1 thread") in nodes[0], done)
+        checks.check(f"{name}: libraries with versions", re.search(r"^backend: host, MPI .*\d, HDF5 1\.\d+\.\d+$", done.out, re.M), done)
     # Chunks that nobody wrote read as zeros, without an error of HDF5: told (a writer that was killed leaves such files).
     with h5py.File(os.path.join(folder, "holes.h5"), "w") as file:
         file.create_dataset("A", (3000, 9), "f4", chunks=(100, 9), compression="gzip")[:1650] = a[:1650]
