@@ -297,7 +297,7 @@ def usage_cases():
                                            "--cols", "8"], ["fp16", "fp32"], any_stderr=True),
         Case("study into a missing folder", 9, ["study", "geometry", "--rows", "100", "--cols", "8", "-o", "@none/x.csv"],
              ["none/x.csv", "No such file"]),
-        Case("bench on several ranks", 2, ["bench", "sketch"], ["3 run", "without mpirun"], ranks=(3,)),
+        Case("bench on several ranks", 2, ["bench", "passes"], ["3 run", "without mpirun"], ranks=(3,)),
     ]
     for option, wrong in {"--zeta": ["0", "-4"], "--cols": ["0", "-3"], "--oversample": ["0.5", "nan", "-1", "1e99"],
                           "--bytes": ["0", "100"], "--repeats": ["0"], "--hash": ["sorted"], "--rows": ["0", "4294967296"],
