@@ -2,7 +2,8 @@
 """A rank that is killed, stopped or hangs, in each stage of a solve: every process ends within the deadline, with a code that
 is not 0, one message that names the stage (and the rank, where no launcher does), and no file.
 
-Faults are those of src/fault.h. Run by CTest as fault.lost_ranks.
+Faults are those of src/fault.h. Run by CTest as fault.lost_ranks; on GPUs by hand, with TALLSKETCH_TEST_RANKS=2 (all runs on two
+ranks, one run at a time) and the cuda build's program in TALLSKETCH.
 """
 import os
 import sys
@@ -17,6 +18,7 @@ TIMEOUT = 3  # seconds, of --timeout
 DEADLINE = TIMEOUT + 30
 STAGES = ("open", "devices", "sketch", "reduce", "factor", "refine", "refine#3", "write")
 PROBLEM = ["--kind", "uniform", "--rows", 5000, "--cols", 6, "--seed", 3]
+RANKS = int(os.environ.get("TALLSKETCH_TEST_RANKS", "0"))  # of all runs; 0: two to four
 TERM, KILLED_BY_9 = "stopped by signal TERM", 137
 
 
@@ -81,9 +83,11 @@ def main():
     cases += [(2, stage, action, 3, ()) for action in ("stop", "hang") for stage in ("open", "devices", "sketch", "refine#3")]
     cases += [(2, "sketch", "hang", 3, ("--checkpoint", "c.h5")), (1, "refine#2", "kill", 3, ("--checkpoint", "c.h5"))]
     cases += [(1, "reduce", "kill", 2, ("--method", "sketch-solve", "--reduce", "fp16"))]
+    if RANKS:
+        cases = list(dict.fromkeys((min(rank, RANKS - 1), stage, action, RANKS, extra) for rank, stage, action, _, extra in cases))
     with Folder() as folder:
-        # These runs wait more than they compute.
-        in_parallel(lambda case: check_fault(checks, folder, case), cases, workers=4)
+        # These runs wait more than they compute, unless they share GPUs.
+        in_parallel(lambda case: check_fault(checks, folder, case), cases, workers=1 if RANKS else 4)
     return checks.finish()
 
 
