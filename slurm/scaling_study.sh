@@ -10,7 +10,7 @@ Solves made-up problems (nothing is stored) on each number of ranks.
   --ranks "1 2 4"         numbers of ranks
   --rows M                strong scaling: rows of A, whatever the number of ranks
   --rows-per-rank M       weak scaling: rows of A for each rank; both may be given (default: 1M of both)
-  --cols N                columns of A (default: 256)
+  --cols N                columns of A (default: 64)
   --what WHAT             refine: to the accuracy of a direct solver (default) | sketch-solve: one pass, then a small problem |
                           sketch: the pass alone
   --resident              rows are made in the memory of the GPU (or host) by `tallsketch bench solve`: measures GPUs and
@@ -30,7 +30,7 @@ slurm_scripts=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=slurm/job.sh
 . "$slurm_scripts/job.sh"
 
-ranks_list="1 2 4" rows="" rows_per_rank="" cols=256 what=refine resident=0 repeats=3 backend="" launcher="" out=scaling
+ranks_list="1 2 4" rows="" rows_per_rank="" cols=64 what=refine resident=0 repeats=3 backend="" launcher="" out=scaling
 force=0
 while (($#)); do
   case $1 in

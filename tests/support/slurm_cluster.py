@@ -24,7 +24,7 @@ SlurmctldHost=n1(10.77.0.1)
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket={folder}/run/munge.socket
+AuthInfo=socket={folder}/run/munge.socket,cred_expire=10
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool/%n
 # Each node its own: the pmix plug-ins of two nodes would make the same folder.
