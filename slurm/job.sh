@@ -33,10 +33,11 @@ read_site() {
 # on_ranks RANKS ARGUMENTS...: runs tallsketch on so many ranks of this job, one node filled after the other, and shows the
 # command line. The exit code is the program's; 2 where the job is too small.
 on_ranks() {
-  local ranks=$1 per_node=$TALLSKETCH_RANKS_PER_NODE cpus nodes words
+  local ranks=$1 per_node=$TALLSKETCH_RANKS_PER_NODE cores cpus nodes words
   shift
+  cores=${SLURM_CPUS_ON_NODE:-${SLURM_JOB_CPUS_PER_NODE%%[(,]*}} # salloc sets only the latter, such as 64(x4)
   # Of a full node, so that a rank has as many in all runs of a study.
-  cpus=${TALLSKETCH_CPUS_PER_TASK:-$((SLURM_CPUS_ON_NODE / per_node))}
+  cpus=${TALLSKETCH_CPUS_PER_TASK:-$((cores / per_node))}
   ((per_node <= ranks)) || per_node=$ranks
   nodes=$(((ranks + per_node - 1) / per_node))
   if ((nodes > SLURM_JOB_NUM_NODES)); then
@@ -44,7 +45,7 @@ on_ranks() {
     return 2
   fi
   if ((cpus == 0)); then
-    say "$TALLSKETCH_RANKS_PER_NODE ranks a node, and this job has $SLURM_CPUS_ON_NODE cores there: keep --exclusive, or ask for more"
+    say "$TALLSKETCH_RANKS_PER_NODE ranks a node, and this job has $cores cores there: keep --exclusive, or ask for more"
     return 2
   fi
   read -ra words <<<"$TALLSKETCH_LAUNCHER"

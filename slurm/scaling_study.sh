@@ -92,7 +92,12 @@ if [[ -f $out/settings && $(<"$out/settings") != "$settings" ]]; then
   now:   $settings"
 fi
 scratch=$(mktemp -d "$out/.run.XXXXXX")
-trap 'rm -rf "$scratch"' EXIT
+running=0
+finish() {
+  ((!running)) || cat "$scratch/log" >&2 # stopped in the middle of a run: its words would be lost
+  rm -rf "$scratch"
+}
+trap finish EXIT
 printf '%s\n' "$settings" >"$scratch/settings"
 mv "$scratch/settings" "$out/settings"
 
@@ -138,9 +143,10 @@ study() {
       continue
     fi
     rm -f "$out/$file"
-    code=0
+    code=0 running=1
     measure "$ranks" "$m" "$scratch/$file" "$@" >"$scratch/log" 2>&1 || code=$?
-    head -n 1 "$scratch/log"
+    running=0
+    grep -m 1 '^+ ' "$scratch/log" || true
     if ((code == 0)); then
       mv "$scratch/$file" "$out/$file"
       measured=$((measured + 1))

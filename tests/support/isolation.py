@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 
 SKIPPED = 77
 _MARK = "TALLSKETCH_ISOLATED"
@@ -56,3 +57,25 @@ def _furnish():
     # Shared memory files of killed ranks go with this mount.
     for command in (["ip", "link", "set", "lo", "up"], ["mount", "-t", "tmpfs", "tmpfs", "/dev/shm"]):
         subprocess.run(command, check=True)
+
+
+def living(program):
+    """Process ids, of this world, that run a program and are no zombies."""
+    found, path = [], os.path.realpath(program)
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.path.realpath(os.readlink(f"/proc/{entry}/exe")) == path:  # a zombie's cannot be read
+                found.append(int(entry))
+        except OSError:
+            continue
+    return sorted(found)
+
+
+def wait_until_gone(program, seconds):
+    """Waits until no process runs a program; the seconds that took, None if some are left after the limit."""
+    start = time.monotonic()
+    while living(program):
+        if time.monotonic() - start > seconds:
+            return None
+        time.sleep(0.1)
+    return time.monotonic() - start

@@ -7,7 +7,9 @@ the process namespace.
 import atexit
 import os
 import re
+import shutil
 import subprocess
+import tempfile
 import time
 
 from isolation import find_tool, require_tools
@@ -24,6 +26,7 @@ SlurmctldHost=n1(10.77.0.1)
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
+# A requeued job waits until its old credentials have expired.
 AuthInfo=socket={folder}/run/munge.socket,cred_expire=10
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool/%n
@@ -61,10 +64,11 @@ def require_slurm():
 
 
 class SlurmCluster:
-    """with SlurmCluster(folder) as cluster: cluster.run(["srun", ...]). folder: absolute, empty, removed by the caller."""
+    """with SlurmCluster() as cluster: cluster.run(["srun", ...]). Its folder is removed at the end."""
 
-    def __init__(self, folder):
-        self.folder, self.daemons = folder, []
+    def __init__(self):
+        self.folder, self.daemons = tempfile.mkdtemp(prefix="tallsketch-slurm-"), []
+        folder = self.folder
         self.environment = {**_without_slurm(os.environ), "SLURM_CONF": f"{folder}/etc/slurm.conf",
                             "TMPDIR": f"{folder}/tmp"}
 
@@ -134,10 +138,11 @@ class SlurmCluster:
             time.sleep(0.2)
         return True
 
-    def log(self, lines=15):
-        """The last lines of all logs, for messages."""
+    def log(self, ending=".log", lines=12):
+        """The last lines of all logs, or of what the daemons print (.out), for messages."""
         folder, text = f"{self.folder}/log", ""
-        for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+        names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+        for name in filter(lambda name: name.endswith(ending), names):
             with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
                 text += f"--- {name}\n" + "".join(file.readlines()[-lines:])
         return text
@@ -145,9 +150,8 @@ class SlurmCluster:
     def stop(self):
         """Ends all daemons and what they started; a second call does nothing."""
         daemons, self.daemons = self.daemons, []
-        if not daemons:
-            return
-        self.run(["scancel", "--full", "--signal=KILL", "--user=root"], seconds=10)
+        if len(daemons) > 1 and daemons[1].poll() is None:
+            self.run(["scancel", "--full", "--signal=KILL", "--user=root"], seconds=10)
         for process in reversed(daemons):
             process.terminate()
         for process in daemons:
@@ -156,12 +160,12 @@ class SlurmCluster:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _start(self):
         for path in ("etc", "run", "state", "log", "spool/n1", "spool/n2", "tmp/n1", "tmp/n2"):
             os.makedirs(f"{self.folder}/{path}")
-        for path in ("", "run"):
-            os.chmod(os.path.join(self.folder, path), 0o755)  # munged insists
+        os.chmod(self.folder, 0o755)  # munged insists
         self.hosts = TwoHosts(self.folder)
         self._configure()
         run = f"{self.folder}/run"
@@ -200,7 +204,7 @@ class SlurmCluster:
         while not ready():
             dead = [process.args for process in self.daemons if process.poll() is not None]
             if dead or time.monotonic() > deadline:
-                raise RuntimeError(f"{what} did not come up{f'; {dead} ended' if dead else ''}\n{self.log()}")
+                raise RuntimeError(f"{what} did not come up{f'; {dead} ended' if dead else ''}\n{self.log('.out')}")
             time.sleep(0.1)
 
 
