@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Formatting of the C++ and CUDA sources (clang-format 14, as on Debian 12: other versions format otherwise) and
-# the scripts by shellcheck; what the Slurm templates must not ask for. Run by CTest as build.style; skipped (77) where neither tool is there.
+# Formatting of the C++ and CUDA sources (clang-format 14, as on Debian 12: other versions format otherwise), the scripts
+# by shellcheck, and what the Slurm templates must not ask for. Run by CTest as build.style; skipped (77) where neither
+# tool is there.
 set -euo pipefail
 
 cd "${TALLSKETCH_SOURCE_DIR:-$(dirname "$0")/../..}"

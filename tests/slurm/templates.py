@@ -140,6 +140,12 @@ def check_requeue(checks, project):
     cancelled, its_checkpoint = interrupted(project, "slurm/preemptible.sbatch", "p.h5", "-o", "c.x.h5", *SLOW)
     project.cluster.run(["scancel", cancelled])
     last, _ = interrupted(project, "--export=ALL,TALLSKETCH_MAX_REQUEUES=0", "slurm/preemptible.sbatch", "p.h5", "-o", "m.x.h5", *SLOW)
+    deadline = time.monotonic() + 30
+    while "input: A" not in project.log(last) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    state, log = project.cluster.job(last)["JobState"], project.log(last)
+    checks.check("the log of a running job has the first lines, as plain text (C-38)", state == "RUNNING" and "input: A" in log and
+                 not any(character in log for character in "\r\x1b\b"), (state, log))
     project.cluster.run(["scancel", "--signal=TERM", last])
 
     state, code, log = project.finish(number)
