@@ -4,6 +4,7 @@
 Run by CTest as slurm.two_hosts; skipped without root or the rights to make namespaces.
 """
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -56,10 +57,11 @@ class LongRun:
         self.checkpoint, self.x = f"{folder}/{name}.c.h5", f"{folder}/{name}.x.h5"
         command = hosts.mpirun(4, [PROGRAM, "solve", "p.h5", "--chunk-rows", "1", "--preconditioner", "sketch", "--checkpoint",
                                    self.checkpoint, "--checkpoint-every", "0", "-o", self.x, "--quiet"], options)
-        # pylint: disable=consider-using-with
-        self.process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                        stderr=subprocess.STDOUT, text=True, start_new_session=True,
-                                        env={**os.environ, **site_settings()})
+        self.log = f"{folder}/{name}.log"  # no pipe: whoever is left after a failure would keep it open
+        with open(self.log, "wb") as output:
+            # pylint: disable=consider-using-with
+            self.process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                                            start_new_session=True, env={**os.environ, **site_settings()})
         deadline = time.monotonic() + 60
         while not os.path.exists(self.checkpoint) and self.process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -72,13 +74,14 @@ class LongRun:
         except subprocess.TimeoutExpired:
             pass
         gone = wait_until_gone(PROGRAM, max(1.0, seconds - (time.monotonic() - start)))
-        code, left = self.process.poll(), living(PROGRAM)
-        for pid in left:
+        code, left, ended = self.process.poll(), living(PROGRAM), time.monotonic()
+        for pid in left + (living(shutil.which("orted")) if left or code is None else []):
             os.kill(pid, signal.SIGKILL)
         if code is None:
             self.process.kill()
-        out, _ = self.process.communicate()
-        return code, f"{out[-2000:]}\nleft: {left}", None if gone is None else time.monotonic() - start
+            self.process.wait()
+        with open(self.log, encoding="utf-8", errors="replace") as file:
+            return code, f"{file.read()[-2000:]}\nleft: {left}", None if gone is None else ended - start
 
 
 def site_settings():
