@@ -3,6 +3,7 @@
 
 Run by CTest as slurm.srun; skipped without root, the rights to make namespaces, or Slurm.
 """
+import glob
 import os
 import re
 import signal
@@ -11,7 +12,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from isolation import isolate, living, wait_until_gone  # noqa: E402  pylint: disable=C0413
-from slurm_cluster import SlurmCluster, require_slurm  # noqa: E402  pylint: disable=C0413
+from slurm_cluster import SlurmCluster, require_slurm, run_part  # noqa: E402  pylint: disable=C0413
 
 # pylint: disable=wrong-import-position
 require_slurm()
@@ -76,6 +77,8 @@ def check_wrong_pmi(checks, cluster, folder):
 def start_slow(cluster, folder, name, nodes, ranks):
     """A run of many small checkpoints (seconds at least), once the first is there; its process."""
     path = f"{folder}/{name}.c.h5"
+    for old in glob.glob(f"{folder}/{name}.*"):
+        os.remove(old)
     process = cluster.start([*on_nodes(nodes, ranks, f"--job-name={name}"), "solve", "p.h5", "--method", "sketch-solve",
                              "--chunk-rows", "50", "--checkpoint", path, "--checkpoint-every", "0", "--resume", "-o",
                              f"{folder}/{name}.x.h5"], cwd=folder)
@@ -129,7 +132,6 @@ def check_killed_rank(checks, cluster, folder):
         checks.check(f"killed rank, {nodes} nodes: no x", not os.path.exists(f"{folder}/killed.x.h5"), os.listdir(folder))
         for pid in living(PROGRAM):
             os.kill(pid, signal.SIGKILL)
-        os.remove(f"{folder}/killed.c.h5")
 
 
 def main():
@@ -138,8 +140,7 @@ def main():
     with Folder() as folder, SlurmCluster() as cluster:
         write_integer_problem(f"{folder}/p.h5", ROWS, COLS)
         for part in (check_answers, check_errors, check_wrong_pmi, check_signals, check_killed_rank):
-            part(checks, cluster, folder)
-            print(f"{part.__name__}: done, {checks.passed + len(checks.failed)} checks so far", flush=True)
+            run_part(checks, part, cluster, folder)
         if checks.failed:
             print(cluster.log())
     checks.check("no process of the program is left", not living(PROGRAM), living(PROGRAM))

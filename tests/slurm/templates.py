@@ -12,7 +12,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from isolation import isolate, living, wait_until_gone  # noqa: E402  pylint: disable=C0413
-from slurm_cluster import SlurmCluster, require_slurm  # noqa: E402  pylint: disable=C0413
+from slurm_cluster import SlurmCluster, require_slurm, run_part  # noqa: E402  pylint: disable=C0413
 
 # pylint: disable=wrong-import-position
 require_slurm()
@@ -81,7 +81,7 @@ def check_own_files(checks, project):
     run(["solve", "p.h5", "--method", "sketch-solve", "-o", "whole.x.h5"], cwd=project.folder)
     whole = read_x(f"{project.folder}/whole.x.h5")
     other = os.path.join(project.folder, "else where")
-    os.makedirs(other)
+    os.makedirs(other, exist_ok=True)
     shutil.copy(f"{project.folder}/slurm/site.env", f"{other}/my site.env")
     with open(f"{other}/my site.env", "a", encoding="ascii") as file:
         file.write("TALLSKETCH_RANKS_PER_NODE=3\n")
@@ -209,8 +209,7 @@ def main():
     with Folder() as folder, SlurmCluster() as cluster:
         project = Project(cluster, folder)
         for part in (check_first_tries, check_own_files, check_failures, check_requeue, check_scaling, check_gpus):
-            part(checks, project)
-            print(f"{part.__name__}: done, {checks.passed + len(checks.failed)} checks so far", flush=True)
+            run_part(checks, part, project)
         checks.check("all processes have ended", wait_until_gone(PROGRAM, 30) is not None, living(PROGRAM))
         if checks.failed:
             print(cluster.log())
