@@ -1,0 +1,68 @@
+# shellcheck shell=bash
+# What the templates and scaling_study.sh share; sourced, with `set -euo pipefail`. Settings: site.env.
+
+slurm_folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+say() { printf '%s: %s\n' "${SLURM_JOB_NAME:-${0##*/}}" "$*" >&2; }
+die() {
+  say "$@"
+  exit 2
+}
+
+# Reads the site's settings, sets up modules, finds the program.
+read_site() {
+  local site=${TALLSKETCH_SITE:-$slurm_folder/site.env} candidate
+  [[ -f $site ]] || die "no site file '$site' (TALLSKETCH_SITE)"
+  # shellcheck source=slurm/site.env
+  . "$site"
+  set +u # module commands of many sites use unset variables
+  tallsketch_setup || die "tallsketch_setup of $site failed"
+  set -u
+  if [[ -z $TALLSKETCH ]]; then
+    for candidate in "${slurm_folder%/*}"/build/{cuda,host}/tallsketch; do
+      # A cuda build is for GPUs; where there are none, the host build does.
+      [[ -x $candidate && ($TALLSKETCH_BACKEND != host || $candidate != */cuda/*) ]] && break
+      candidate=
+    done
+    TALLSKETCH=${candidate:-$(command -v tallsketch || true)}
+  fi
+  [[ -n $TALLSKETCH ]] || die "no tallsketch found; name it in $site (TALLSKETCH=/path/to/tallsketch)"
+  [[ -x $TALLSKETCH ]] || die "TALLSKETCH='$TALLSKETCH' is no program"
+}
+
+# on_ranks RANKS ARGUMENTS...: runs tallsketch on so many ranks of this job, one node filled after the other, and shows the
+# command line. The exit code is the program's; 2 where the job is too small.
+on_ranks() {
+  local ranks=$1 per_node=$TALLSKETCH_RANKS_PER_NODE cores cpus nodes words
+  shift
+  cores=${SLURM_CPUS_ON_NODE:-${SLURM_JOB_CPUS_PER_NODE%%[(,]*}} # salloc sets only the latter, such as 64(x4)
+  # Of a full node, so that a rank has as many in all runs of a study.
+  cpus=${TALLSKETCH_CPUS_PER_TASK:-$((cores / per_node))}
+  ((per_node <= ranks)) || per_node=$ranks
+  nodes=$(((ranks + per_node - 1) / per_node))
+  if ((nodes > SLURM_JOB_NUM_NODES)); then
+    say "$ranks ranks, $per_node a node, need $nodes nodes, and this job has $SLURM_JOB_NUM_NODES: sbatch --nodes=$nodes"
+    return 2
+  fi
+  if ((cpus == 0)); then
+    say "$TALLSKETCH_RANKS_PER_NODE ranks a node, and this job has $cores cores there: keep --exclusive, or ask for more"
+    return 2
+  fi
+  read -ra words <<<"$TALLSKETCH_LAUNCHER"
+  # --cpus-per-task: srun does not take it from sbatch. --gpus-per-node and never --gpus-per-task or --gpu-bind: a rank
+  # must see all GPUs of its node, or NCCL cannot copy between them; it takes the one of its node-local number.
+  words+=("--nodes=$nodes" "--ntasks=$ranks" "--ntasks-per-node=$per_node" "--cpus-per-task=$cpus")
+  ((TALLSKETCH_GPUS_PER_NODE == 0)) || words+=("--gpus-per-node=$TALLSKETCH_GPUS_PER_NODE")
+  export OMP_NUM_THREADS=$cpus
+  run_shown "${words[@]}" "$TALLSKETCH" "$@"
+}
+
+# Shows a command line as one would type it, and runs it.
+run_shown() {
+  {
+    printf '+'
+    printf ' %q' "$@"
+    echo
+  } >&2
+  "$@"
+}

@@ -1,0 +1,284 @@
+#!/usr/bin/python3
+"""Draws and prints a scaling study: speed-up, efficiency and phase times over the number of ranks.
+
+Reads the JSON files that scaling_study.sh leaves in a folder: reports of `tallsketch solve` or `sketch`, or lines of
+`tallsketch bench solve`, named strong.* or weak.*. Needs Python with matplotlib (Debian: python3-matplotlib).
+Exit codes: 0 drawn, 2 wrong use, 3 results that cannot be used.
+"""
+import argparse
+import json
+import os
+import statistics
+import sys
+
+PHASES = ("upload", "sketch", "reduce", "factor", "refine")  # what a solve consists of, in this order
+MODES = ("strong", "weak")
+# Dark to light, so that they differ in greyscale too, and each with a hatch.
+COLOURS = {"upload": ("#0b1f3a", ""), "sketch": ("#1f5f8b", "//"), "reduce": ("#b5482a", ""),
+           "factor": ("#e0a030", "xx"), "refine": ("#9cc5d8", ".."), "other": ("#d9d9d9", "")}
+LINES = {"strong": ("#1f5f8b", "o", "-"), "weak": ("#b5482a", "s", "--")}
+
+
+class StudyError(Exception):
+    """What is wrong with the results, in one line."""
+
+
+class Measured:
+    """A run: mode, ranks, m, seconds of each phase and in all."""
+
+    def __init__(self, mode, ranks, rows, phases, total):
+        self.mode, self.ranks, self.rows, self.phases, self.total = mode, ranks, rows, phases, total
+
+
+def phases_of(value):
+    """(ranks, m, {phase: seconds of the slowest rank}, total seconds) of a report, or of a line of bench solve."""
+    if value.get("bench") == "solve":
+        floor = value["floor_ms"] / 1e3
+        phases = {phase: value[f"{phase}_floors"] * floor for phase in PHASES if f"{phase}_floors" in value}
+        return value["ranks"], value["m"], phases, value["wall_ms"] / 1e3
+    timing = value["timing"]
+    return (value["comm"]["size"], value["problem"]["m"], {phase: timing[phase]["max"] for phase in PHASES},
+            timing["total"]["max"])
+
+
+def read_run(path, mode):
+    """The run in a file; None, and a line on standard error, if the program says that it failed."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            value = json.load(file)
+    except (OSError, ValueError) as error:
+        raise StudyError(f"{path}: not JSON ({error})") from error
+    if isinstance(value, dict) and value.get("exit_code", 0) != 0:
+        print(f"left out: {path}: exit code {value['exit_code']}", file=sys.stderr)
+        return None
+    try:
+        ranks, rows, phases, total = phases_of(value)
+        numbers = [float(number) for number in (ranks, rows, total, *phases.values())]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StudyError(f"{path}: no report of tallsketch solve or sketch, no line of bench solve ({error!r})") from error
+    if not (ranks == int(ranks) >= 1 and total > 0 and all(number >= 0 for number in numbers) and sum(phases.values()) > 0):
+        raise StudyError(f"{path}: ranks {ranks}, times {phases}, total {total}: not those of a run")
+    return Measured(mode, int(ranks), int(rows), phases, float(total))
+
+
+def read_folder(folder):
+    """All runs of a folder."""
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.endswith(".json"))
+    except OSError as error:
+        raise StudyError(f"{folder}: {error.strerror}") from error
+    named = [(name, mode) for name in names for mode in MODES if name.startswith(mode + ".")]
+    if not named:
+        raise StudyError(f"{folder}: no files strong.*.json or weak.*.json; slurm/scaling_study.sh makes them")
+    runs = [read_run(os.path.join(folder, name), mode) for name, mode in named]
+    return [run for run in runs if run is not None]
+
+
+def seconds_of(run, time):
+    """What counts of a run. Rows are made as they are read, which no user's matrix needs: `solve` leaves that out."""
+    return run.total if time == "total" else sum(run.phases.values())
+
+
+class Point:
+    """All runs of a mode on one number of ranks."""
+
+    def __init__(self, mode, ranks, runs, time):
+        seconds = [seconds_of(run, time) for run in runs]
+        self.mode, self.ranks, self.runs = mode, ranks, len(runs)
+        self.median, self.least, self.most = statistics.median(seconds), min(seconds), max(seconds)
+        self.phases = {phase: statistics.median(run.phases.get(phase, 0.0) for run in runs) for phase in PHASES}
+        if time == "total":
+            self.phases["other"] = max(0.0, self.median - sum(self.phases.values()))
+        self.speed_up = self.efficiency = 0.0
+
+
+def make_points(runs, mode, time, reference):
+    """Points of a mode, by ranks, with speed-up and efficiency against the reference: its number of ranks is the time's
+    worth on one rank, so that the ideal speed-up is the number of ranks."""
+    counts = sorted({run.ranks for run in runs if run.mode == mode})
+    if not counts:
+        return []
+    first = reference or counts[0]
+    if first not in counts:
+        raise StudyError(f"{mode} scaling: no run on {first} rank{'s' * (first > 1)}, only on {', '.join(map(str, counts))}")
+    points = [Point(mode, count, [run for run in runs if run.mode == mode and run.ranks == count], time)
+              for count in counts if count >= first]
+    for point in points:
+        ratio = points[0].median / point.median
+        point.efficiency = ratio if mode == "weak" else ratio * first / point.ranks
+        point.speed_up = point.efficiency * point.ranks
+    return points
+
+
+def check_sizes(runs):
+    """Strong scaling is of one matrix, weak of as many rows for each rank (to the rounding of rows to ranks)."""
+    for mode in MODES:
+        sizes = [run.rows / (run.ranks if mode == "weak" else 1) for run in runs if run.mode == mode]
+        if sizes and max(sizes) - min(sizes) > max(2, 1e-3 * max(sizes)):
+            raise StudyError(f"{mode} scaling: rows{' a rank' if mode == 'weak' else ''} from {min(sizes):.0f} to "
+                             f"{max(sizes):.0f}: results of several studies in one folder")
+
+
+HEAD = ("scaling", "ranks", "runs", "median s", "min s", "max s", "speed-up", "efficiency")
+
+
+def table_rows(points):
+    """The table's lines, as texts."""
+    return [(p.mode, str(p.ranks), str(p.runs), f"{p.median:.4g}", f"{p.least:.4g}", f"{p.most:.4g}", f"{p.speed_up:.2f}",
+             f"{100 * p.efficiency:.0f} %") for p in points]
+
+
+def text_table(points):
+    """For a terminal."""
+    lines = [HEAD, *table_rows(points)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(HEAD))]
+    return "\n".join("  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(line, widths)))
+                     for line in lines) + "\n"
+
+
+def markdown_table(points):
+    """For a document."""
+    lines = [HEAD, ("---", *["---:"] * (len(HEAD) - 1)), *table_rows(points)]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def set_ranks_axis(axes, counts):
+    """A log2 axis with the measured numbers of ranks as its ticks, and no others."""
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(counts, labels=[str(count) for count in counts])
+    axes.minorticks_off()
+    axes.set_xlabel("MPI ranks")
+
+
+def draw_speed_up(plt, points):
+    """Strong scaling: speed-up with the span from the slowest to the fastest run, and the ideal line."""
+    figure, axes = plt.subplots(figsize=(5, 4))
+    counts = [p.ranks for p in points]
+    axes.plot(counts, counts, color="0.5", linestyle=":", label="ideal")
+    colour, marker, line = LINES["strong"]
+    one = points[0].median * points[0].ranks
+    spans = [[p.speed_up - one / p.most for p in points], [one / p.least - p.speed_up for p in points]]
+    axes.errorbar(counts, [p.speed_up for p in points], yerr=spans, color=colour, marker=marker, linestyle=line, capsize=3,
+                  label="measured (median, min to max)")
+    set_ranks_axis(axes, counts)
+    axes.set_yscale("log", base=2)
+    axes.set_yticks(counts, labels=[str(count) for count in counts])
+    axes.minorticks_off()
+    axes.set_ylabel("speed-up")
+    axes.set_title("Strong scaling")
+    axes.grid(color="0.9")
+    axes.legend(frameon=False)
+    return figure
+
+
+def draw_efficiency(plt, by_mode):
+    """Both modes, per cent of the ideal."""
+    figure, axes = plt.subplots(figsize=(5, 4))
+    counts = sorted({p.ranks for points in by_mode.values() for p in points})
+    axes.plot(counts, [100] * len(counts), color="0.5", linestyle=":", label="ideal")
+    for mode, points in by_mode.items():
+        colour, marker, line = LINES[mode]
+        axes.plot([p.ranks for p in points], [100 * p.efficiency for p in points], color=colour, marker=marker, linestyle=line,
+                  label=f"{mode} scaling")
+    set_ranks_axis(axes, counts)
+    axes.set_ylim(0, max(110, 108 * max(p.efficiency for points in by_mode.values() for p in points)))
+    axes.set_ylabel("parallel efficiency (%)")
+    axes.set_title("Efficiency")
+    axes.grid(color="0.9")
+    axes.legend(frameon=False, loc="lower left")
+    return figure
+
+
+def draw_phases(plt, by_mode):
+    """Where the time goes: median times of each phase, stacked, a panel for each mode. Strong scaling: times ranks, so that
+    the ideal is of equal height there too, and what does not get shorter with more ranks shows."""
+    figure, panels = plt.subplots(1, len(by_mode), figsize=(1.2 + 4 * len(by_mode), 4), squeeze=False, sharey=False)
+    for axes, (mode, points) in zip(panels[0], by_mode.items()):
+        places = range(len(points))
+        base = [0.0] * len(points)
+        for phase, (colour, hatch) in COLOURS.items():
+            heights = [p.phases.get(phase, 0.0) * (p.ranks if mode == "strong" else 1) for p in points]
+            if not any(heights):
+                continue
+            axes.bar(places, heights, 0.7, bottom=base, label=phase, color=colour, hatch=hatch, edgecolor="white",
+                     linewidth=0.5)
+            base = [low + height for low, height in zip(base, heights)]
+        axes.axhline(base[0], color="0.5", linestyle=":", label="ideal")
+        axes.set_xticks(places, labels=[str(p.ranks) for p in points])
+        axes.set_xlabel("MPI ranks")
+        axes.set_ylabel("seconds x ranks" if mode == "strong" else "seconds")
+        axes.set_title(f"{mode.capitalize()} scaling")
+        axes.set_axisbelow(True)
+        axes.grid(axis="y", color="0.9")
+    handles = {label: handle for axes in panels[0] for handle, label in zip(*axes.get_legend_handles_labels())}
+    figure.legend(list(handles.values())[::-1], list(handles)[::-1], frameon=False, loc="center right")
+    figure.subplots_adjust(right=1 - 1.2 / figure.get_figwidth())
+    return figure
+
+
+def draw(by_mode, folder):
+    """Writes all pictures, PNG and SVG; their paths."""
+    import matplotlib  # pylint: disable=import-outside-toplevel
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "tallsketch"  # the same results give the same file
+    from matplotlib import pyplot as plt  # pylint: disable=import-outside-toplevel
+    figures = {"efficiency": draw_efficiency(plt, by_mode), "phases": draw_phases(plt, by_mode)}
+    if "strong" in by_mode:
+        figures["speedup"] = draw_speed_up(plt, by_mode["strong"])
+    paths = []
+    for name, figure in sorted(figures.items()):
+        for kind in ("png", "svg"):
+            paths.append(os.path.join(folder, f"{name}.{kind}"))
+            figure.savefig(paths[-1], dpi=150, bbox_inches="tight", metadata={"Date": None} if kind == "svg" else None)
+        plt.close(figure)
+    return paths
+
+
+def parse(arguments):
+    """The command line."""
+    parser = argparse.ArgumentParser(description="Draws and prints a scaling study made by scaling_study.sh.")
+    parser.add_argument("folder", help="results: strong.*.json, weak.*.json")
+    parser.add_argument("--out", help="folder for the pictures (default: the results')")
+    parser.add_argument("--time", choices=("solve", "total"), default="solve",
+                        help="what is compared: solve: upload, sketch, reduce, factor and refine, each of its slowest rank; "
+                             "total: from start to end, with making or reading rows (default: solve)")
+    parser.add_argument("--reference", type=int, help="ranks that the others are compared with (default: the fewest)")
+    parser.add_argument("--markdown", metavar="FILE", help="write the table here too, as Markdown")
+    parser.add_argument("--no-pictures", action="store_true", help="the table alone, without matplotlib")
+    options = parser.parse_args(arguments)
+    if options.reference is not None and options.reference < 1:
+        parser.error("--reference: at least 1")
+    return options
+
+
+def main(arguments=None):
+    options = parse(arguments)
+    try:
+        runs = read_folder(options.folder)
+        if not runs:
+            raise StudyError(f"{options.folder}: every run failed")
+        check_sizes(runs)
+        by_mode = {mode: make_points(runs, mode, options.time, options.reference) for mode in MODES}
+        by_mode = {mode: points for mode, points in by_mode.items() if points}
+        points = [point for mode in by_mode.values() for point in mode]
+        print(text_table(points), end="")
+        if options.markdown:
+            with open(options.markdown, "w", encoding="utf-8") as file:
+                file.write(markdown_table(points))
+        if not options.no_pictures:
+            os.makedirs(options.out or options.folder, exist_ok=True)
+            print("drawn:", *draw(by_mode, options.out or options.folder))
+    except StudyError as error:
+        print(f"plot_scaling: {error}", file=sys.stderr)
+        return 3
+    except OSError as error:
+        print(f"plot_scaling: cannot write: {error}", file=sys.stderr)
+        return 3
+    except ImportError as error:
+        print(f"plot_scaling: {error}; install python3-matplotlib, or use --no-pictures", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

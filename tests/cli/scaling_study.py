@@ -1,0 +1,234 @@
+#!/usr/bin/python3
+"""The scaling study without Slurm: scaling_study.sh on 1 and 2 ranks by mpirun, and plot_scaling.py on made-up results whose
+speed-ups are known.
+
+Run by CTest as cli.scaling_study. Skipped (after everything else) where matplotlib is missing and no picture could be drawn.
+"""
+import importlib.util
+import json
+import os
+import shutil
+import sys
+import xml.etree.ElementTree
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from script_runs import MPIEXEC, PROGRAM, SOURCE, Checks, Folder, run_command, strict_json  # noqa: E402  pylint: disable=C0413
+
+STUDY = os.path.join(SOURCE, "slurm", "scaling_study.sh")
+PLOT = [sys.executable, os.path.join(SOURCE, "slurm", "plot_scaling.py")]
+HAVE_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
+PICTURES = [f"{name}.{kind}" for name in ("efficiency", "phases", "speedup") for kind in ("png", "svg")]
+
+
+def study(folder, *arguments):
+    """scaling_study.sh, in a folder, with this build's program and mpirun."""
+    settings = {"TALLSKETCH": PROGRAM, "OMP_NUM_THREADS": "1"}
+    return run_command([STUDY, "--launcher", f"{MPIEXEC} -n", *map(str, arguments)], cwd=folder, environment=settings)
+
+
+def plot(*arguments):
+    """plot_scaling.py."""
+    return run_command([*PLOT, *map(str, arguments)])
+
+
+def results(folder):
+    """Names of the results in a folder, sorted as a shell would."""
+    return sorted(name for name in os.listdir(folder) if name.endswith(".json"))
+
+
+def check_study(checks, folder):
+    """One file a run, named so that they sort; what is there is not measured again; failures are named and kept out."""
+    small = ["--ranks", "1 2", "--rows", "20k", "--rows-per-rank", "10k", "--cols", 8, "--repeats", 2]
+    out = os.path.join(folder, "refine")
+    done = study(folder, *small, "--out", out)
+    wanted = [f"{mode}.ranks-000{ranks}.run-0{number}.json" for mode in ("strong", "weak") for ranks in (1, 2)
+              for number in (1, 2)]
+    checks.check("study: one result a run", done.code == 0 and results(out) == wanted, done)
+    checks.check("study: nothing else is left", sorted(os.listdir(out)) == ["settings", *wanted], os.listdir(out))
+    for name in results(out):
+        with open(os.path.join(out, name), encoding="utf-8") as file:
+            report = strict_json(file.read())
+        ranks = int(name.split("ranks-")[1][:4])
+        rows = 20000 if name.startswith("strong") else 10000 * ranks
+        checks.check(f"study: {name} is of that size", (report["comm"]["size"], report["problem"]["m"]) == (ranks, rows) and
+                     report["solver"]["method"] == "refine", report["problem"])
+    checks.check("study: shows each command line", done.err.count("+ ") + done.out.count("+ ") == len(wanted), done)
+
+    os.remove(os.path.join(out, wanted[3]))
+    times = {name: os.stat(os.path.join(out, name)).st_mtime_ns for name in results(out)}
+    done = study(folder, *small, "--out", out)
+    checks.check("study: measures only what is missing", "1 measured, 7 there before, 0 failed" in done.out and all(
+        os.stat(os.path.join(out, name)).st_mtime_ns == time for name, time in times.items()), done)
+    done = study(folder, *small, "--out", out, "--force")
+    checks.check("study: --force measures again", "8 measured, 0 there before" in done.out and done.code == 0, done)
+    done = study(folder, *small, "--cols", 9, "--out", out)
+    checks.check("study: another study is refused", done.code == 2 and "another study" in done.err and
+                 "cols=8" in done.err and "cols=9" in done.err, done)
+
+    out = os.path.join(folder, "failing")  # 2 rows for 8 columns are too few; with 20 a rank all is well from 1 rank on
+    done = study(folder, "--ranks", "1,2", "--rows", 2, "--rows-per-rank", 20, "--cols", 8, "--repeats", 1, "--out", out)
+    checks.check("study: failures are named, the others go on", done.code == 1 and
+                 results(out) == ["weak.ranks-0001.run-01.json", "weak.ranks-0002.run-01.json"] and all(
+        f"failed: strong.ranks-000{ranks}.run-01.json" in done.err for ranks in (1, 2)), done)
+    with open(os.path.join(out, "failed", "strong.ranks-0002.run-01.log"), encoding="utf-8") as file:
+        checks.check("study: a failure's own words are kept", "tallsketch: error:" in file.read(), os.listdir(out))
+
+
+def check_kinds(checks, folder):
+    """The other things to measure, and options that go to the program."""
+    for what, extra, key in (("sketch", ["--", "--zeta", 2], ("sketch", "zeta", 2)),
+                             ("sketch-solve", ["--", "--seed", 7], ("sketch", "seed", 7))):
+        out = os.path.join(folder, what)
+        done = study(folder, "--ranks", 2, "--rows", "20k", "--cols", 8, "--repeats", 1, "--what", what, "--out", out, *extra)
+        names = results(out) if done.code == 0 else []
+        checks.check(f"study of {what}", names == ["strong.ranks-0002.run-01.json"], done)
+        for name in names:
+            with open(os.path.join(out, name), encoding="utf-8") as file:
+                report = strict_json(file.read())
+            checks.check(f"study of {what}: options after -- arrive", report[key[0]][key[1]] == key[2], report["sketch"])
+    out = os.path.join(folder, "resident")
+    done = study(folder, "--ranks", "1 2", "--rows", "20k", "--cols", 8, "--repeats", 1, "--resident", "--out", out)
+    checks.check("study --resident", done.code == 0 and results(out) == [f"strong.ranks-000{n}.run-01.json" for n in (1, 2)],
+                 done)
+    done = plot(out, "--no-pictures")
+    checks.check("study --resident: plotted", done.code == 0 and "strong" in done.out, done)
+
+
+def check_usage(checks, folder):
+    """Wrong use: code 2, one line that names the option, and no folder made."""
+    for words, arguments in ((("--ranks", "'0'"), ["--ranks", "1 0"]), (("--rows", "'x'"), ["--rows", "x"]),
+                             (("--what", "'all'"), ["--what", "all"]), (("--backend", "'gpu'"), ["--backend", "gpu"]),
+                             (("--row'",), ["--row", "4"]), (("--repeats needs",), ["--repeats"]),
+                             (("--ranks is empty",), ["--ranks", " "])):
+        done = study(folder, "--out", os.path.join(folder, "never"), *arguments)
+        checks.check(f"usage {arguments}", done.code == 2 and len(done.err.splitlines()) == 1 and all(
+            word in done.err for word in words) and not os.path.exists(os.path.join(folder, "never")), done)
+    done = run_command([STUDY, "--help"])
+    checks.check("usage: --help", done.code == 0 and "--rows-per-rank" in done.out, done)
+
+
+def write_run(folder, name, ranks, rows, seconds, **changes):
+    """A result as tallsketch would leave it, of so many seconds: a quarter of them sketch, the rest refine."""
+    phases = {"upload": 0.0, "sketch": seconds / 4, "reduce": 0.0, "factor": 0.0, "refine": 3 * seconds / 4}
+    timing = {phase: {"min": 0.0, "mean": 0.0, "max": value} for phase, value in phases.items()}
+    timing["total"] = {"min": 0.0, "mean": 0.0, "max": 10 * seconds}
+    value = {"exit_code": 0, "problem": {"m": rows}, "comm": {"size": ranks}, "timing": timing, **changes}
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+        json.dump(value, file)
+
+
+def known_study(folder):
+    """Medians 8, 5 and 2.5 s strong; 4, 5 and 8 s weak; three runs each."""
+    for mode, times in (("strong", {1: (7, 8, 9), 2: (4, 6, 5), 4: (2.5, 2.5, 3)}), ("weak", {1: (4, 4, 4), 2: (5, 5, 6), 4: (8, 8, 1)})):
+        for ranks, seconds in times.items():
+            for number, value in enumerate(seconds):
+                write_run(folder, f"{mode}.ranks-{ranks:04d}.run-0{number + 1}.json", ranks,
+                          1000 * (ranks if mode == "weak" else 1), value)
+
+
+def check_numbers(checks, folder):
+    """Median, min, max, speed-up, efficiency: by hand."""
+    known = os.path.join(folder, "known")
+    known_study(known)
+    table = os.path.join(folder, "table.md")
+    done = plot(known, "--no-pictures", "--markdown", table)
+    cells = [line.split() for line in done.out.splitlines()[1:]]
+    wanted = [["strong", "1", "3", "8", "7", "9", "1.00", "100", "%"], ["strong", "2", "3", "5", "4", "6", "1.60", "80", "%"],
+              ["strong", "4", "3", "2.5", "2.5", "3", "3.20", "80", "%"],
+              ["weak", "1", "3", "4", "4", "4", "1.00", "100", "%"], ["weak", "2", "3", "5", "5", "6", "1.60", "80", "%"],
+              ["weak", "4", "3", "8", "1", "8", "2.00", "50", "%"]]
+    checks.check("numbers: the table", done.code == 0 and cells == wanted, done)
+    with open(table, encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    checks.check("numbers: the same in Markdown", len(lines) == 2 + len(wanted) and all(
+        line.strip("| ").replace("|", " ").split() == row for line, row in zip(lines[2:], wanted)), lines)
+    done = plot(known, "--no-pictures", "--time", "total")
+    checks.check("numbers: total time", [line.split()[3] for line in done.out.splitlines()[1:]] == [
+        "80", "50", "25", "40", "50", "80"], done)
+    done = plot(known, "--no-pictures", "--reference", 2)
+    checks.check("numbers: against 2 ranks", [line.split()[1:2] + line.split()[6:8] for line in done.out.splitlines()[1:]] == [
+        ["2", "2.00", "100"], ["4", "4.00", "100"], ["2", "2.00", "100"], ["4", "2.50", "62"]], done)
+    write_run(known, "strong.ranks-0008.run-01.json", 8, 1000, 0.1, exit_code=6)
+    done = plot(known, "--no-pictures")
+    checks.check("numbers: a failed run does not count, and is named", done.code == 0 and len(done.out.splitlines()) == 7 and
+                 "strong.ranks-0008.run-01.json: exit code 6" in done.err, done)
+
+
+def check_bad_results(checks, folder):
+    """One clear line and code 3, or 2 for wrong use; no picture."""
+    def refused(name, words, prepare, arguments=(), code=3):
+        case = os.path.join(folder, "bad")
+        shutil.rmtree(case, ignore_errors=True)
+        known_study(case)
+        prepare(case)
+        done = plot(case, *arguments)
+        lines = [line for line in done.err.splitlines() if line.startswith("plot_scaling")]
+        checks.check(f"bad: {name}", done.code == code and len(lines) == 1 and "Traceback" not in done.err and all(
+            word in lines[0] for word in words) and not done.out, done)
+        checks.check(f"bad: {name}: nothing drawn", not [f for f in (os.listdir(case) if os.path.isdir(case) else [])
+                                                         if f.endswith((".png", ".svg"))], name)
+
+    def text(path, content):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(content)
+
+    def emptied(case):
+        shutil.rmtree(case)
+        os.mkdir(case)
+
+    one = "strong.ranks-0002.run-01.json"
+    refused("no folder", ["No such file"], shutil.rmtree)
+    refused("no results", ["scaling_study.sh"], emptied)
+    refused("not JSON", [one, "not JSON"], lambda case: text(os.path.join(case, one), "{"))
+    refused("empty file", [one, "not JSON"], lambda case: text(os.path.join(case, one), ""))
+    refused("other JSON", [one, "no report"], lambda case: text(os.path.join(case, one), "[1, 2]"))
+    refused("null times", [one, "no report"], lambda case: write_run(case, one, 2, 1000, 1, timing={"total": None}))
+    refused("times of zero", [one, "not those of a run"], lambda case: write_run(case, one, 2, 1000, 0))
+    refused("two studies", ["strong", "several studies"], lambda case: write_run(case, one, 2, 3000, 1))
+    refused("no run at the reference", ["no run on 3 ranks", "1, 2, 4"], lambda case: None, ["--reference", 3])
+    refused("all failed", ["every run failed"], lambda case: (emptied(case), write_run(case, one, 2, 1000, 1, exit_code=8)))
+    done = plot(folder, "--reference", "0")
+    checks.check("bad: --reference 0", done.code == 2 and "--reference" in done.err, done)
+
+
+def check_pictures(checks, folder):
+    """All six files, well-formed, with the numbers of ranks as ticks; also of a single count and of one mode."""
+    known = os.path.join(folder, "drawn")
+    known_study(known)
+    done = plot(known, "--out", os.path.join(folder, "pictures"))
+    drawn = os.path.join(folder, "pictures")
+    checks.check("pictures: all", done.code == 0 and sorted(os.listdir(drawn)) == PICTURES, done)
+    for name in PICTURES:
+        path = os.path.join(drawn, name)
+        with open(path, "rb") as file:
+            content = file.read()
+        good = content.startswith(b"\x89PNG") and len(content) > 5000 if name.endswith("png") else \
+            xml.etree.ElementTree.fromstring(content).tag.endswith("svg")
+        checks.check(f"pictures: {name}", good, len(content))
+    again = os.path.join(folder, "again")
+    plot(known, "--out", again)
+    with open(os.path.join(drawn, "phases.svg"), "rb") as one, open(os.path.join(again, "phases.svg"), "rb") as two:
+        checks.check("pictures: the same results give the same SVG", one.read() == two.read())
+    single = os.path.join(folder, "single")
+    write_run(single, "weak.ranks-0001.run-01.json", 1, 1000, 2)
+    done = plot(single)
+    checks.check("pictures: of one run, no speed-up", done.code == 0 and len(os.listdir(single)) == 1 + 4, done)
+
+
+def main():
+    checks = Checks()
+    with Folder() as folder:
+        for part in (check_study, check_kinds, check_usage, check_numbers, check_bad_results):
+            part(checks, folder)
+        if HAVE_MATPLOTLIB:
+            check_pictures(checks, folder)
+    code = checks.finish()
+    if code == 0 and not HAVE_MATPLOTLIB:
+        print("skipped: pictures, because matplotlib (package python3-matplotlib) is not installed")
+        return 77
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
