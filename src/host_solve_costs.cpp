@@ -20,24 +20,37 @@ constexpr double kTriangleBytes = 4e9;  // rank 0 between passes: two triangular
 
 }  // namespace
 
-SolveCosts host_solve_costs(const ProblemShape& shape, std::int64_t rows, RowPlace place, int threads) {
+StepCosts host_step_costs(const ProblemShape& shape, std::int64_t rows, int threads) {
   const auto n = static_cast<double>(shape.n), r = static_cast<double>(shape.r), m = static_cast<double>(rows);
   const double bytes = m * static_cast<double>(shape.a_row_bytes());
   const double read = bytes / (kReadBytes * std::min(threads, kMostReaders));
   const double flops = kFlops * threads;
   const bool half = element_size(shape.a_type) == 2;
-  SolveCosts costs;
-  costs.pass =
-      read * ((half ? kHalfPassPerRead : kPassPerRead) + kPassPerRhs * (r - 1)) + r * 16 * n * n / kTriangleBytes;
-  // The reader is a thread beside the others: it takes their time where the bytes come from memory, a disk's is hidden.
-  if (!place.read) costs.read = bytes / kFileBytes;
-  if (place.residency == Residency::kFile) costs.pass += bytes / kFileBytes;
-  costs.gram = (m * (n + r) * (n + r) + n * n * n / 3) / flops + bytes / kReadBytes / threads;
+  StepCosts costs;
+  costs.reads_beside =
+      false;  // the reader is a thread beside the others: where bytes come from memory, it takes their time
+  costs.file = bytes / kFileBytes;
+  costs.gram = m * (n + r) * (n + r) / flops + bytes / kReadBytes / threads;
   costs.sketch = [=](std::int64_t d) {
-    const auto sketch_rows = static_cast<double>(d);
-    const double spill = std::min(1.0, sketch_rows * n * 4 / kCacheBytes);
-    return read * (kSketchPerRead + 2 * spill) + (sketch_rows * n * n + n * n * n / 3) / flops;
+    const double spill = std::min(1.0, static_cast<double>(d) * n * 4 / kCacheBytes);
+    return read * (kSketchPerRead + 2 * spill);
   };
+  costs.pass = read * ((half ? kHalfPassPerRead : kPassPerRead) + kPassPerRhs * (r - 1));
+  costs.gram_factor = n * n * n / 3 / flops;
+  costs.sketch_factor = [=](std::int64_t d) { return (static_cast<double>(d) * n * n + n * n * n / 3) / flops; };
+  costs.sketch_qr = [=](std::int64_t d) { return 2 * static_cast<double>(d) * n * n / flops; };
+  costs.between_passes = r * 16 * n * n / kTriangleBytes;
+  return costs;
+}
+
+SolveCosts host_solve_costs(const ProblemShape& shape, std::int64_t rows, RowPlace place, int threads) {
+  const StepCosts steps = host_step_costs(shape, rows, threads);
+  SolveCosts costs;
+  costs.pass = steps.pass + steps.between_passes;
+  if (!place.read) costs.read = steps.file;
+  if (place.residency == Residency::kFile) costs.pass += steps.file;
+  costs.gram = steps.gram + steps.gram_factor;
+  costs.sketch = [=](std::int64_t d) { return steps.sketch(d) + steps.sketch_factor(d); };
   return costs;
 }
 
