@@ -13,6 +13,8 @@ namespace {
 /// Measured (docs/scaling.md names the lines): an H200 SXM behind PCIe 5, two of them joined by NVLink.
 constexpr GpuModel kH200 = {.word = "h200",
                             .source = "measured on one and two H200s",
+                            .bulk_copies = true,
+                            .limits = {},
                             .read_rate = 4.55e12,
                             .upload_rate = 53e9,
                             .lock_rate = 4e9,
