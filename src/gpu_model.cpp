@@ -64,9 +64,9 @@ constexpr std::array<GpuModel, 3> kModels = {
 
 }  // namespace
 
-std::string known_gpus() {
-  std::string words;
-  for (const GpuModel& model : kModels) words += (words.empty() ? "" : ", ") + std::string(model.word);
+std::vector<const char*> gpu_words() {
+  std::vector<const char*> words;
+  for (const GpuModel& model : kModels) words.push_back(model.word);
   return words;
 }
 
@@ -74,7 +74,8 @@ const GpuModel& gpu_model(const std::string& word) {
   for (const GpuModel& model : kModels) {
     if (word == model.word) return model;
   }
-  throw Error(ErrorKind::kUsage, fmt::format("no figures of a GPU '{}'; known are {}", word, known_gpus()));
+  throw Error(ErrorKind::kUsage,
+              fmt::format("no figures of a GPU '{}'; known are {}", word, fmt::join(gpu_words(), ", ")));
 }
 
 }  // namespace tallsketch

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "kernels/strip_plan.h"
 
@@ -33,7 +34,7 @@ struct GpuModel {
 /// The GPU that the name says. Errors: kUsage, with the names that there are
 const GpuModel& gpu_model(const std::string& word);
 
-/// "h200, h100, a100"
-std::string known_gpus();
+/// "h200", "h100", "a100"
+std::vector<const char*> gpu_words();
 
 }  // namespace tallsketch

@@ -132,9 +132,7 @@ void predict(const MethodOptions& method, Planner& planner, SketchJob& job) {
   const RowPlace place{job.plan.residency, job.kept};
   const SolveCosts costs = planner.solve_costs(job.shape, job.plan.rank_rows.front().size(), place);
   const bool gram = job.compression == Compression::kGram;
-  const double ratio = static_cast<double>(job.spec.d) / static_cast<double>(job.shape.n);
-  double passes = 0;
-  if (job.refine) passes = gram ? kGramPasses : expected_passes(tolerance_for(method, job.shape.a_type), ratio);
+  const double passes = refinement_passes(method, job);
   job.plan.passes = 1 + static_cast<int>(std::ceil(passes));
   job.plan.seconds = costs.read + (gram ? costs.gram : costs.sketch(job.spec.d)) + passes * costs.pass;
 }
@@ -144,6 +142,13 @@ void predict(const MethodOptions& method, Planner& planner, SketchJob& job) {
 double tolerance_for(const MethodOptions& method, ElementType stored) {
   if (method.tolerance > 0) return method.tolerance;
   return stored == ElementType::kFloat64 ? 1e-15 : 1e-12;
+}
+
+double refinement_passes(const MethodOptions& method, const SketchJob& job) {
+  if (!job.refine) return 0;
+  if (job.compression == Compression::kGram) return kGramPasses;
+  const double ratio = static_cast<double>(job.spec.d) / static_cast<double>(job.shape.n);
+  return expected_passes(tolerance_for(method, job.shape.a_type), ratio);
 }
 
 void check_method(const SketchOptions& sketch, const MethodOptions& method, const ProblemShape& shape) {

@@ -54,6 +54,10 @@ SketchJob plan_together(const Attempt& attempt, const MethodOptions& method, std
                         const SketchJob* kept_job, const RowSource& source, Backend& backend,
                         const SolveContext& context, Report& report);
 
+/// Passes over A that the refinement of a job is expected to take; 0 without one.
+/// method  with its tolerance, or 0
+double refinement_passes(const MethodOptions& method, const SketchJob& job);
+
 /// Seconds that rank 0 takes to factor the reduced problem, at most: the other ranks wait, and are not stuck.
 double factor_seconds(const SketchJob& job);
 

@@ -147,9 +147,11 @@ Prediction predict(const ScalingJob& job, const Cluster& cluster, int ranks) {
   const bool gram = job.compression == Compression::kGram, uploads = steps.upload > 0;
 
   Booking booking(result);
-  if (job.residency == Residency::kHost && uploads) booking.add(Step::kLock, steps.lock);
-  booking.add_stream({{Step::kRead, steps.file},
-                      {Step::kUpload, steps.upload},
+  const bool in_files = job.residency == Residency::kFile, on_host = job.residency == Residency::kHost;
+  const bool reads = in_files || !job.read;
+  if (on_host && uploads && reads) booking.add(Step::kLock, steps.lock);
+  booking.add_stream({{Step::kRead, reads ? steps.file : 0},
+                      {Step::kUpload, reads || on_host ? steps.upload : 0},
                       {Step::kCompress, gram ? steps.gram : steps.sketch(job.d)}},
                      steps.reads_beside);
 
@@ -163,9 +165,8 @@ Prediction predict(const ScalingJob& job, const Cluster& cluster, int ranks) {
                              : job.by_qr ? steps.sketch_qr(job.d)
                                          : steps.sketch_factor(job.d));
 
-  const bool again = job.residency == Residency::kFile;
-  booking.add_stream({{Step::kPassRead, again ? job.passes * steps.file : 0},
-                      {Step::kPassUpload, again || job.residency == Residency::kHost ? job.passes * steps.upload : 0},
+  booking.add_stream({{Step::kPassRead, in_files ? job.passes * steps.file : 0},
+                      {Step::kPassUpload, in_files || on_host ? job.passes * steps.upload : 0},
                       {Step::kPassCompute, job.passes * steps.pass}},
                      steps.reads_beside);
   const double x_bytes = n * r * kWord;

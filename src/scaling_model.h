@@ -44,6 +44,7 @@ struct ScalingJob {
   bool by_qr = false;              // otherwise the sketch is factored by Cholesky
   double passes = 0;               // of refinement
   Residency residency = Residency::kDevice;
+  bool read = false;  // rows are there already: nothing is read and uploaded first, but for rows in files
 
   std::int64_t sketch_rows() const { return compression == Compression::kGram ? shape.n + shape.r : d; }
 };

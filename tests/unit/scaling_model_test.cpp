@@ -134,6 +134,10 @@ TEST_CASE("Where rows stay decides what a pass takes") {
   CHECK(pinned.of(Step::kPassRead) == 0);
   CHECK(pinned.total() == Catch::Approx(20 + 80 + 4 + 320 + 2));
   CHECK(pinned.bottleneck() == Step::kPassUpload);
+  job.read = true;  // nothing to lock or read any more, but every pass uploads
+  CHECK(predict(job, cluster, 1).total() == Catch::Approx(80 + 4 + 320 + 2));
+  job.residency = Residency::kDevice;
+  CHECK(predict(job, cluster, 1).total() == Catch::Approx(40 + 4 + 160 + 2));
   job.residency = Residency::kFile;
   const Prediction eight = predict(
       job,
