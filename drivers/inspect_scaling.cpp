@@ -81,7 +81,7 @@ class Predictor {
     cluster_.file_rate = asked.file_gb_per_s * 1e9;
     cluster_.all_files_rate = asked.all_files_gb_per_s * 1e9;
     cluster_.steps = [this](const ProblemShape& shape, std::int64_t rows) {
-      return on_host_ ? host_step_costs(shape, rows, threads_) : gpu_step_costs(*gpu_, shape, rows);
+      return on_host_ ? host_step_costs(kQuietHost, shape, rows, threads_) : gpu_step_costs(*gpu_, shape, rows);
     };
   }
 

@@ -20,6 +20,7 @@ constexpr double kTableRead = 45;           // floors times columns: the tables 
 constexpr double kGramRead = 1.15;          // floors of FP64 rows that the Gram matrix takes at least
 constexpr double kWidening = 2;             // floors of FP64 rows: narrower ones are read and written in FP64 first
 constexpr double kColumnSeconds = 1.1e-6;   // launches of Cholesky, one after the other; n = 256 ... 1024
+constexpr double kReducedRest = 0.5e-3;     // of any n up to 1024, whole solves beside the terms above
 constexpr double kReflectSeconds = 4.5e-6;  // the same of QR, and of x from it
 
 /// Floors of a refinement pass.
@@ -73,6 +74,7 @@ StepCosts gpu_step_costs(const GpuModel& gpu, const ProblemShape& shape, std::in
   costs.sketch_qr = [=](std::int64_t d) {
     return kReflectSeconds * n + 2 * static_cast<double>(d) * n * n / (gpu.qr_rate * std::max(1.0, n / 1024));
   };
+  costs.reduced_rest = kReducedRest;
   costs.between_passes = r * kSolveSeconds * (n / 1024) * (n / 1024);
   return costs;
 }

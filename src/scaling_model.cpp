@@ -161,9 +161,9 @@ Prediction predict(const ScalingJob& job, const Cluster& cluster, int ranks) {
     booking.add(Step::kReduce,
                 cluster.reduce_start + all.all_reduce(sketch_bytes, cluster.device_link, cluster.network));
   }
-  booking.add(Step::kFactor, gram        ? steps.gram_factor
-                             : job.by_qr ? steps.sketch_qr(job.d)
-                                         : steps.sketch_factor(job.d));
+  booking.add(Step::kFactor, steps.reduced_rest + (gram        ? steps.gram_factor
+                                                   : job.by_qr ? steps.sketch_qr(job.d)
+                                                               : steps.sketch_factor(job.d)));
 
   booking.add_stream({{Step::kPassRead, in_files ? job.passes * steps.file : 0},
                       {Step::kPassUpload, in_files || on_host ? job.passes * steps.upload : 0},

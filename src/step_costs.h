@@ -21,6 +21,7 @@ struct StepCosts {
   double gram_factor = 0;     // Gram matrix -> R
   OfRows sketch_factor;       // sketch -> R, by Cholesky
   OfRows sketch_qr;           // the same by QR
+  double reduced_rest = 0;    // from R to x: condition, inverse, estimates; left out where routes are compared
   double between_passes = 0;  // triangular solves
   bool reads_beside = true;   // rows are worked on while the next ones are on their way
 };
