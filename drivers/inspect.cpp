@@ -8,7 +8,6 @@
 #include "drivers/inspect_scaling.h"
 #include "src/backend.h"
 #include "src/communicator.h"
-#include "src/error.h"
 #include "src/open_source.h"
 #include "src/plan.h"
 #include "src/planning.h"
@@ -29,10 +28,7 @@ std::string describe_encoding(const Encoding& encoding) {
 }  // namespace
 
 int run_inspect(const InspectOptions& options, const Communicator& comm) {
-  comm.together([&] {
-    require(options.ranks.size() == 1 || !options.cluster.gpus.empty(), ErrorKind::kUsage,
-            "a list of --ranks needs --gpus: without, one plan is shown, of the machine that is here");
-  });
+  check_cluster(options, comm);
   Progress out(comm.is_root() && !options.run.quiet && !options.json ? stdout : nullptr, true);
   Watchdog watchdog(options.run.timeout, fmt::format("rank {} on {}", comm.rank(), comm.host()), &out);
   watchdog.enter("open");

@@ -62,6 +62,7 @@ class Predictor {
   Predictor(const InspectOptions& options, const RowSource& source, const Communicator& comm)
       : options_(options), source_(source), comm_(comm), threads_(host_threads(comm)), method_(options.method) {
     method_.tolerance = tolerance_for(method_, source.shape().a_type);
+    comm.broadcast(&threads_, sizeof threads_);  // all ranks must predict the same
     const ClusterOptions& asked = options.cluster;
     on_host_ = asked.gpus == "host";
     if (on_host_) {
@@ -307,7 +308,8 @@ void print_scan(Predictor& predictor, const std::vector<int>& ranks, Progress& o
       "and sketch or Gram matrix, those done at a time counted once");
 }
 
-void print_json(Predictor& predictor, const InspectOptions& options, const Run& run) {
+/// Collective, as the efficiencies are.
+std::string json_text(Predictor& predictor, const InspectOptions& options, const Run& run) {
   const Prediction& p = run.prediction;
   const bool gram = run.scaling.compression == Compression::kGram;
   Json steps = Json::object(), counted = Json::array();
@@ -345,26 +347,31 @@ void print_json(Predictor& predictor, const InspectOptions& options, const Run& 
                      {"weak_efficiency", predictor.weak(run)},
                      {"weak_base", weak_base(predictor.cluster(), p.ranks)},
                      {"bottleneck", to_word(p.bottleneck())}};
-  std::fputs((line.dump() + "\n").c_str(), stdout);
+  return line.dump() + "\n";
 }
 
 }  // namespace
 
-void predict_scaling(const InspectOptions& options, const RowSource& source, const Communicator& comm, Progress& out) {
+void check_cluster(const InspectOptions& options, const Communicator& comm) {
   comm.together([&] {
+    require(options.ranks.size() == 1 || !options.cluster.gpus.empty(), ErrorKind::kUsage,
+            "a list of --ranks needs --gpus: without, one plan is shown, of the machine that is here");
     const int nodes = options.cluster.nodes, largest = largest_of(options, comm);
     require(
         nodes <= largest, ErrorKind::kUsage,
         fmt::format("--nodes {} cannot all have a rank of --ranks {}; use --nodes 1 to {}", nodes, largest, largest));
   });
+}
+
+void predict_scaling(const InspectOptions& options, const RowSource& source, const Communicator& comm, Progress& out) {
   Predictor predictor(options, source, comm);
   std::vector<int> ranks = options.ranks;
   std::replace(ranks.begin(), ranks.end(), 0, comm.size());
   out.line(fmt::format("predicted for: {}; {}", predictor.machine_text(), assumptions_text(options)));
   if (options.json) {
     for (const int count : ranks) {
-      const Run& run = predictor.at(count);
-      if (comm.is_root()) print_json(predictor, options, run);
+      const std::string line = json_text(predictor, options, predictor.at(count));
+      if (comm.is_root()) std::fputs(line.c_str(), stdout);
     }
     return;
   }

@@ -9,8 +9,11 @@ namespace tallsketch {
 class Communicator;
 class Progress;
 
+/// Collective. Errors: kUsage for lists of ranks without --gpus, and for nodes that do not go with the ranks
+void check_cluster(const InspectOptions& options, const Communicator& comm);
+
 /// Collective. out  takes the lines for people
-/// Errors  kUsage for nodes that do not go with the ranks; kMemory where no GPU holds what rank 0 needs
+/// Errors  kMemory where no GPU holds what rank 0 needs
 void predict_scaling(const InspectOptions& options, const RowSource& source, const Communicator& comm, Progress& out);
 
 }  // namespace tallsketch

@@ -41,7 +41,8 @@ HELP = {
               *SKETCH_OPTIONS, *RUN_OPTIONS],
     "generate": ["--rows", "--cols", "--kind", "--cond", "--rank", "--noise", "--seed", "--dtype", "--shards",
                  *RUN_OPTIONS],
-    "inspect": ["--a", "--b", "--kind", "--rows", "--cols", "--data-seed", "--ranks", "--method", "--backend", "--memory", *SKETCH_OPTIONS, *RUN_OPTIONS],
+    "inspect": ["--a", "--b", "--kind", "--rows", "--cols", "--data-seed", "--ranks", "--method", "--backend", "--memory", "--gpus", "--nodes", "--net-gb-per-s",
+                "--net-latency-us", "--file-gb-per-s", "--all-files-gb-per-s", "--json", *SKETCH_OPTIONS, *RUN_OPTIONS],
     "study geometry": ["--rows", "--cols", "--coherence", "--head", "--data-seed", "--oversample", "--sketch", "--hash", "--zeta",
                        "--kappa", "--block-nnz", "--block-rows", "--input-blocks", "--precision", "--scaling", "--seed",
                        "--seeds", "--output", "--backend", *RUN_OPTIONS],
@@ -53,7 +54,7 @@ HELP = {
 }
 # Flags, and options whose absence is their default.
 NO_DEFAULT = {"--help", "--version", "--ignore-launcher", "--quiet", "--verbose", "--report", "--sketch-rows",
-              "--standard-errors", "--from-sketch", "--merge", "--resume", "--transpose"}
+              "--standard-errors", "--from-sketch", "--merge", "--resume", "--transpose", "--json"}
 ONE_PASS = ["--method", "sketch-solve"]
 METHODS = {"refine": [], "sketch-solve": ONE_PASS}  # refine is the default
 

@@ -177,6 +177,13 @@ TEST_CASE("The route decides what is reduced and how it is factored") {
   const Cluster cluster = round_cluster();
   job.by_qr = true;
   CHECK(predict(job, cluster, 1).of(Step::kFactor) == 8);
+  Cluster slower = cluster;
+  slower.steps = [](const ProblemShape& shape, std::int64_t rows) {
+    StepCosts steps = round_steps(shape, rows);
+    steps.reduced_rest = 0.75;
+    return steps;
+  };
+  CHECK(predict(job, slower, 1).of(Step::kFactor) == 8.75);
   job.reduced_bytes = 2;
   CHECK(predict(job, cluster, 4).of(Step::kReduce) == Catch::Approx(10 + 4 + 1.65));
   job.compression = Compression::kGram;
