@@ -206,15 +206,15 @@ std::string assumptions_text(const InspectOptions& options) {
 }
 
 void print_steps(const Prediction& prediction, Progress& out) {
-  out.line(fmt::format("{:<24} {:>12} {:>8}", "step", "seconds", "share"));
+  out.line(fmt::format("{:<24} {:>12} {:>9}", "step", "seconds", "share"));
   for (int i = 0; i < kSteps; ++i) {
     const auto step = static_cast<Step>(i);
     if (prediction.of(step) <= 0) continue;
     const std::string share =
         prediction.is_counted(step) ? percent_text(prediction.of(step) / prediction.total()) : "beside";
-    out.line(fmt::format("{:<24} {:>12.3g} {:>8}", to_word(step), prediction.of(step), share));
+    out.line(fmt::format("{:<24} {:>12.3g} {:>9}", to_word(step), prediction.of(step), share));
   }
-  out.line(fmt::format("{:<24} {:>12.3g} {:>8}", "total", prediction.total(), "100 %"));
+  out.line(fmt::format("{:<24} {:>12.3g} {:>9}", "total", prediction.total(), "100 %"));
 }
 
 /// "passes: compute up to 511, then all-reduce up to 4095, then factor on rank 0"
@@ -241,7 +241,7 @@ void print_takeovers(Predictor& predictor, int first, Step told, Progress& out) 
   };
   print(fmt::format("longest step, from {} rank{} on: ", first, plural(first)), Start::kFiles);
   print("  if files took no time: ", Start::kInstantFiles);
-  print("  if A were in memory already: ", Start::kInPlace);
+  print("  if A were in its place already: ", Start::kInPlace);
   for (const std::string& line : advice) out.line(line);
 }
 
@@ -274,7 +274,7 @@ void print_run(Predictor& predictor, const Run& run, Progress& out) {
                        percent_text(prediction.of(bottleneck) / prediction.total()), advice_for(bottleneck)));
   print_takeovers(predictor, base.prediction.ranks, bottleneck, out);
   const std::vector<Takeover> by_columns = predictor.takeovers_of_columns(run);
-  out.line(fmt::format("longest step, with these rows, ranks and d / n, A in memory already, from {} columns on: {}",
+  out.line(fmt::format("longest step, with these rows, ranks and d / n, A in its place already, from {} columns on: {}",
                        by_columns.front().from, takeover_text(by_columns)));
 }
 

@@ -38,7 +38,7 @@ def check_table(checks, folder):
         checks.check(f"{name}: reading", abs(table["read A"][0] / (1e10 * 4096 / 1024 * 8 / 10e9) - 1) < 0.01, done)
         for word in ("predicted for: h200, measured", "1024 ranks on 128 nodes", "memory of a rank: 37.", "against 276 ranks, the fewest",
                      "against 8 ranks with", "bottleneck: read A", "shorter by: files striped", "from 276 ranks on: read A",
-                     "if files took no time: upload A", "if A were in memory already: ", "from 16 columns on: passes: messages up to",
+                     "if files took no time: upload A", "if A were in its place already: ", "from 16 columns on: passes: messages up to",
                      "note: rows that are made count", "note: start-up"):
             checks.check(f"{name}: has '{word}' once", done.out.count(word) == 1, done)
     checks.check("nothing is written", os.listdir(folder) == [], os.listdir(folder))
