@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "drivers/commands.h"
+#include "drivers/inspect_scaling.h"
 #include "src/backend.h"
 #include "src/communicator.h"
 #include "src/open_source.h"
@@ -27,15 +28,14 @@ std::string describe_encoding(const Encoding& encoding) {
 }  // namespace
 
 int run_inspect(const InspectOptions& options, const Communicator& comm) {
-  Progress out(comm.is_root() && !options.run.quiet ? stdout : nullptr, true);
+  check_cluster(options, comm);
+  Progress out(comm.is_root() && !options.run.quiet && !options.json ? stdout : nullptr, true);
   Watchdog watchdog(options.run.timeout, comm, &out);
   watchdog.enter("open");
   PhaseTimer timer;
   const auto source = open_source(options.input, options.synthetic, comm).rows;
   const ProblemShape& shape = source->shape();
   const SourceInfo& info = source->info();
-  const auto backend = make_backend(options.run, comm, timer);
-  const int ranks = options.ranks > 0 ? options.ranks : comm.size();
   for (const std::string& file : info.files) out.line("file:    " + file);
   out.line(fmt::format("A:       {} {} x {}, {}, {}, {}", info.a_name, shape.m, shape.n, info.dtype, info.layout,
                        bytes_text(shape.m * shape.n * stored_size(source->encoding().type))));
@@ -45,6 +45,12 @@ int run_inspect(const InspectOptions& options, const Communicator& comm) {
   out.line(fmt::format("reading: {}", info.io_mode));
   for (const std::string& warning : info.warnings) out.warning(warning);
 
+  if (!options.cluster.gpus.empty()) {
+    predict_scaling(options, *source, comm, out);
+    return 0;
+  }
+  const auto backend = make_backend(options.run, comm, timer);
+  const int ranks = options.ranks.front() > 0 ? options.ranks.front() : comm.size();
   MethodOptions method = options.method;
   method.tolerance = tolerance_for(method, shape.a_type);
   const Attempt attempt = first_attempt(options.sketch, method, *source, ranks, false, *backend, comm, out);
@@ -59,7 +65,7 @@ int run_inspect(const InspectOptions& options, const Communicator& comm) {
                   "0 also {} to factor",
                   bytes_text(plan.slab_bytes), bytes_text(plan.chunk_bytes), bytes_text(plan.sketch_bytes),
                   bytes_text(plan.scratch_bytes), bytes_text(plan.factor_bytes)));
-  if (options.ranks > 0) {
+  if (options.ranks.front() > 0) {
     out.line("note: judged by the memory that is free for a rank here; give --memory to judge by another machine's");
   }
   return 0;

@@ -70,14 +70,10 @@ struct FactorChoice {
   std::vector<int> exponents;  // column j of [A | b] was multiplied by 2^exponents[j]; empty: by 1
 };
 
-class Backend {
+/// What a plan asks: a backend, or figures of a machine that is not here.
+class Planner {
  public:
-  virtual ~Backend() = default;
-  virtual const char* name() const = 0;  // "host", "cuda"
-  virtual RankPlace place() const = 0;
-  std::string device() const { return place().label(); }
-  /// Of the machine's, that the arithmetic is done with; for log and report.
-  virtual std::vector<Library> libraries() const { return {}; }
+  virtual ~Planner() = default;
   /// What the plan has to know of this rank: free memory, buffers, padding, scratch. Gives up an earlier job, but for
   /// its rows with job.kept; their memory and all else counts as free.
   /// job  its plan and rows are not known yet
@@ -85,6 +81,15 @@ class Backend {
   /// What the steps of a solve take on this rank, for the choice between them.
   /// rows  of this rank
   virtual SolveCosts solve_costs(const ProblemShape& shape, std::int64_t rows, RowPlace place) const = 0;
+};
+
+class Backend : public Planner {
+ public:
+  virtual const char* name() const = 0;  // "host", "cuda"
+  virtual RankPlace place() const = 0;
+  std::string device() const { return place().label(); }
+  /// Of the machine's, that the arithmetic is done with; for log and report.
+  virtual std::vector<Library> libraries() const { return {}; }
 
   /// Allocates for the job and clears the sketch; gives up an earlier job and its memory, but for its rows with job.kept.
   /// Errors: kMemory.

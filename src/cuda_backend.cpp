@@ -24,6 +24,7 @@
 #include "src/cuda_sketch_sum.h"
 #include "src/cuda_solve_costs.h"
 #include "src/cuda_timing.h"
+#include "src/device_row_limits.h"
 #include "src/error.h"
 #include "src/host_buffer.h"
 #include "src/launch.h"
@@ -35,10 +36,6 @@ namespace {
 
 // For what libraries allocate by themselves: cuSOLVER's handle and NCCL's buffers took 350 MiB on an H200.
 constexpr std::int64_t kReserve = std::int64_t{512} << 20;
-
-// The buffers of all lanes then stay in the processor's cache on their way: 45.9 GB/s into the sketch of a 40 GB file, where
-// chunks of 64 MiB gave 38.2 and of 128 MiB 35.3 (docs/results/2026-11-30-h200/bench_io.jsonl, an earlier version).
-constexpr std::int64_t kChunkBytes = std::int64_t{32} << 20;
 
 // Of free host memory, that may be page-locked: the rest is for others, and for the files' pages.
 constexpr double kHostShare = 0.75;
@@ -74,7 +71,7 @@ class CudaBackend final : public Backend {
 
   void begin(const SketchJob& job) override;
   ChunkBuffer& next_buffer(RowRange rows) override { return rows_.next_buffer(rows, timer_); }
-  int lanes() const override { return DeviceRows::kLanes; }
+  int lanes() const override { return kDeviceLanes; }
   void upload(const ChunkBuffer& chunk) override;
   void take_kept() override;
   void exchange() override;
@@ -157,7 +154,7 @@ PlanLimits CudaBackend::plan_limits(const SketchJob& job) {
   const std::int64_t held = solver().held_bytes() + rows_.kept_bytes();
   const ProblemShape& shape = job.shape;
   const bool gram = job.compression == Compression::kGram;
-  PlanLimits limits;
+  PlanLimits limits = device_row_limits(job, residency_, !gram && HalfSketcher::scales(job.spec, job.scaling));
   std::size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total));
   const std::int64_t available = static_cast<std::int64_t>(free) / ranks_on_device_ + held - kReserve;
@@ -166,19 +163,6 @@ PlanLimits CudaBackend::plan_limits(const SketchJob& job) {
   limits.host_memory_bytes =
       static_cast<std::int64_t>(kHostShare * static_cast<double>(free_host_memory() / comm_.node_size())) +
       rows_.pinned_bytes();
-  limits.asked = residency_;
-  limits.chunk_bytes = kChunkBytes;
-  limits.source_bytes = job.source_bytes;
-  limits.sketch_copies = job.sketch_copies;
-  limits.kept_residency = Residency::kDevice;
-  const bool passes_follow = job.refine || job.kept, scales = !gram && HalfSketcher::scales(job.spec, job.scaling);
-  limits.kept_row_bytes =
-      passes_follow || scales || residency_ == ResidencyChoice::kDevice ? DeviceRows::kept_row_bytes(shape) : 0;
-  limits.pinned_row_bytes =
-      passes_follow || residency_ == ResidencyChoice::kHost ? DeviceRows::pinned_row_bytes(job) : 0;
-  limits.kept_chunk_row_bytes = DeviceRows::kept_chunk_row_bytes(job);
-  limits.chunk_row_bytes = DeviceRows::chunk_row_bytes(job);
-  limits.pinned_chunk_row_bytes = DeviceRows::pinned_chunk_row_bytes(job);
   const std::int64_t kept_rows = job.kept && rows_.are_kept() ? job_.rows.size() : 0;  // taken at once
   limits.scratch_bytes = [=, spec = job.spec, kernel = kernel_](std::int64_t rows) {
     return gram ? DeviceGram::bytes(shape.n, shape.r, shape.a_type)

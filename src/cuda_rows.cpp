@@ -15,29 +15,6 @@ DeviceRows::~DeviceRows() {
 
 std::int64_t DeviceRows::pitch_of(const ProblemShape& shape) { return cuda::device_pitch(shape.n, shape.a_type); }
 
-/// Whether chunks are on the device what they are on the host, byte for byte.
-bool DeviceRows::is_dense(const SketchJob& job) {
-  return job.encoding == plain_encoding(job.shape.a_type) && pitch_of(job.shape) == job.shape.n;
-}
-
-std::int64_t DeviceRows::kept_row_bytes(const ProblemShape& shape) {
-  return pitch_of(shape) * element_size(shape.a_type) + shape.r * element_size(ElementType::kFloat64);
-}
-
-std::int64_t DeviceRows::kept_chunk_row_bytes(const SketchJob& job) {
-  constexpr auto kCount = static_cast<std::int64_t>(kStages);
-  return is_dense(job) ? 0 : kCount * job.shape.n * stored_size(job.encoding.type);
-}
-
-std::int64_t DeviceRows::chunk_row_bytes(const SketchJob& job) {
-  constexpr auto kCount = static_cast<std::int64_t>(kStages);
-  return kCount * kept_row_bytes(job.shape) + kept_chunk_row_bytes(job);
-}
-
-std::int64_t DeviceRows::pinned_row_bytes(const SketchJob& job) {
-  return job.shape.n * stored_size(job.encoding.type) + job.shape.r * element_size(ElementType::kFloat64);
-}
-
 std::int64_t DeviceRows::pinned_bytes() const {
   std::int64_t bytes = 0;
   for (const Piece& piece : pieces_) bytes += piece.a.bytes() + piece.b.bytes();
@@ -66,7 +43,7 @@ void DeviceRows::begin(const SketchJob& job) {
   const bool chunks_pass = !job.kept || are_on_host();
   if (!chunks_pass || job.rows.empty()) return;
   for (Stage& stage : stages_) {
-    if (!is_dense(job)) {
+    if (!is_dense_on_device(job)) {
       stage.encoded = DeviceBuffer<std::byte>(chunk_rows() * job.shape.n * stored_size(job.encoding.type));
     }
     if (!are_kept()) stage.rows = make_buffers(chunk_rows());
@@ -150,7 +127,7 @@ DeviceRows::Stage& DeviceRows::next_stage(Lane& lane) {
   lane.stage = stage_;
   stage_ = (stage_ + 1) % stages_.size();
   Stage& stage = stages_[lane.stage];
-  const bool passed_through = !are_kept() || !is_dense(job_);
+  const bool passed_through = !are_kept() || !is_dense_on_device(job_);
   if (stage.used && passed_through) copies_.wait_for(stage.free);
   return stage;
 }
@@ -163,7 +140,7 @@ RowsOnDevice DeviceRows::upload(const ChunkBuffer& chunk, Phase phase) {
   const auto a_bytes = rows * static_cast<std::size_t>(job_.shape.n * stored_size(job_.encoding.type));
   const RowsOnDevice there =
       are_kept() ? view(kept_, chunk.rows.begin - job_.rows.begin, chunk.rows) : view(stage.rows, 0, chunk.rows);
-  void* const encoded = is_dense(job_) ? const_cast<void*>(there.a.data) : stage.encoded.data();
+  void* const encoded = is_dense_on_device(job_) ? const_cast<void*>(there.a.data) : stage.encoded.data();
   lane.start.record(copies_);
   check(cudaMemcpyAsync(const_cast<void*>(there.b.data), chunk.b, rows * static_cast<std::size_t>(job_.shape.r) * 8,
                         cudaMemcpyHostToDevice, copies_.get()));
@@ -171,7 +148,7 @@ RowsOnDevice DeviceRows::upload(const ChunkBuffer& chunk, Phase phase) {
   lane.uploaded.record(copies_);
   stream_.wait_for(lane.uploaded);
   lane.begun.record(stream_);
-  if (!is_dense(job_)) {
+  if (!is_dense_on_device(job_)) {
     check(cuda::decode({encoded, chunk.rows.size(), job_.shape.n, job_.encoding}, there.a, stream_.get()));
   }
   return there;

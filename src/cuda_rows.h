@@ -10,6 +10,7 @@
 
 #include "src/backend.h"
 #include "src/cuda_handles.h"
+#include "src/device_row_limits.h"
 
 namespace tallsketch {
 
@@ -26,14 +27,6 @@ class DeviceRows {
   DeviceRows(const DeviceRows&) = delete;
   DeviceRows& operator=(const DeviceRows&) = delete;
 
-  /// Bytes of a row. On the device: where it stays, and in the buffers that it passes, with rows kept there and without. In
-  /// page-locked host memory: where it stays, and in the buffers of chunks.
-  static std::int64_t kept_row_bytes(const ProblemShape& shape);
-  static std::int64_t kept_chunk_row_bytes(const SketchJob& job);
-  static std::int64_t chunk_row_bytes(const SketchJob& job);
-  static std::int64_t pinned_row_bytes(const SketchJob& job);
-  static std::int64_t pinned_chunk_row_bytes(const SketchJob& job) { return kLanes * pinned_row_bytes(job); }
-
   /// Room for the job's rows, or with job.kept those that are here; nobody uses them any more.
   void begin(const SketchJob& job);
   /// Gives device memory back, and host memory of kept rows. The page-locked buffers of chunks stay: they take long to make.
@@ -48,7 +41,6 @@ class DeviceRows {
   /// A part of the kept rows.
   RowsOnDevice kept(RowRange rows) const { return view(kept_, rows.begin - job_.rows.begin, rows); }
 
-  static constexpr int kLanes = 4;
   /// A page-locked buffer for these rows; waits until it is free, and books the time of its last rows.
   ChunkBuffer& next_buffer(RowRange rows, PhaseTimer& timer);
   /// Its rows on the device, decoded, once the stream gets there: in their place where rows are kept.
@@ -70,8 +62,6 @@ class DeviceRows {
   }
 
  private:
-  static constexpr std::size_t kStages = 2;  // one is filled while the other is computed with
-
   /// (rows, pitch) of A, (rows, r) of b
   struct Buffers {
     DeviceBuffer<std::byte> a;
@@ -102,7 +92,6 @@ class DeviceRows {
   };
 
   static std::int64_t pitch_of(const ProblemShape& shape);
-  static bool is_dense(const SketchJob& job);
   std::int64_t chunk_rows() const;
   Buffers make_buffers(std::int64_t rows) const;
   RowsOnDevice view(const Buffers& buffers, std::int64_t local, RowRange rows) const;
@@ -118,8 +107,8 @@ class DeviceRows {
   SketchJob job_;
   Buffers kept_;               // all rows, on the device
   std::vector<Piece> pieces_;  // all rows, on the host
-  std::array<Stage, kStages> stages_;
-  std::array<Lane, kLanes> lanes_;
+  std::array<Stage, kDeviceStages> stages_;
+  std::array<Lane, kDeviceLanes> lanes_;
   std::size_t lane_ = 0, stage_ = 0;  // the next
 };
 

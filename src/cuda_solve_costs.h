@@ -1,5 +1,5 @@
-// The CUDA backend's figures for the cost model: bandwidth of the device, and what each step takes beside one read of A, as
-// measured on an H200 (docs/performance.md). Called by cuda_backend.
+// The CUDA backend's figures for the cost model: those of gpu_model and gpu_solve_costs, with the bandwidth, size and
+// abilities of the device. Called by cuda_backend.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 #include "src/options.h"
 
+#include "src/gpu_model.h"
 #include "src/option_kinds.h"
 
 namespace tallsketch {
@@ -200,14 +201,54 @@ void add_sketch_file_options(CLI::App& app, SketchFileOptions& options) {
   add_run_options(app, options.run);
 }
 
+namespace {
+
+/// --gpus, and what belongs to it.
+void add_cluster_options(CLI::App& app, ClusterOptions& options) {
+  Words<std::string> words;
+  for (const char* word : gpu_words()) words.emplace_back(word, word);
+  words.emplace_back("host", "host");
+  CLI::Option* const gpus =
+      app.add_option_function<std::string>(
+             "--gpus", [&options, words](const std::string& given) { options.gpus = value_of("--gpus", given, words); },
+             "predicts time, memory and efficiency of every step on a cluster of these, without needing one "
+             "(docs/scaling.md); host: the host backend, as many threads a rank as here (default: none)")
+          ->type_name(joined(words, "|"))
+          ->excludes("--backend");
+  app.add_option("--nodes", options.nodes, "nodes, for the largest of --ranks; 0: as many as nodes of 8 ranks make")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1 << 20))
+      ->needs(gpus);
+  constexpr double kMostRate = 1e6;
+  const auto rate = [&](const char* name, double& target, double least, const std::string& help) {
+    app.add_option(name, target, help)
+        ->capture_default_str()
+        ->check(number_between(least, kMostRate))
+        ->needs(gpus)
+        ->type_name("X");
+  };
+  rate("--net-gb-per-s", options.net_gb_per_s, 1e-3, "what a node sends to others and receives, GB/s");
+  rate("--net-latency-us", options.net_latency_us, 1e-3, "what a message between nodes takes beside, microseconds");
+  rate("--file-gb-per-s", options.file_gb_per_s, 1e-3, "what a node reads from files, GB/s");
+  rate("--all-files-gb-per-s", options.all_files_gb_per_s, 0,
+       "what all nodes read together at most, GB/s; 0: no limit");
+}
+
+}  // namespace
+
 void add_inspect_options(CLI::App& app, InspectOptions& options) {
   add_source_options(app, options.input, options.synthetic);
   add_method_options(app, options.method);
   add_sketch_options(app, options.sketch);
-  app.add_option("--ranks", options.ranks, "ranks to plan for; 0: as many as run now")
+  app.add_option("--ranks", options.ranks, "ranks to plan for; 0: as many as run now; with --gpus also a list: 1,2,4")
+      ->delimiter(',')
+      ->type_name("P[,P...]")
       ->capture_default_str()
       ->check(CLI::Range(0, 1 << 20));
   add_backend_options(app, options.run);
+  add_cluster_options(app, options.cluster);
+  app.add_flag("--json", options.json, "with --gpus: one JSON line for every number of ranks, and nothing else")
+      ->needs("--gpus");
   add_run_options(app, options.run);
 }
 

@@ -124,13 +124,23 @@ struct GenerateOptions {
   RunOptions run;
 };
 
+/// A cluster to predict for.
+struct ClusterOptions {
+  std::string gpus;  // a word of gpu_words(), or host; empty: nothing is predicted
+  int nodes = 0;     // of the largest number of ranks; 0: nodes of 8 ranks
+  // GB/s and microseconds. Of a node; of all files together, 0: as much as all nodes ask for.
+  double net_gb_per_s = 50, net_latency_us = 5, file_gb_per_s = 10, all_files_gb_per_s = 0;
+};
+
 struct InspectOptions {
   InputOptions input;
   SyntheticProblem synthetic;  // instead of files
   MethodOptions method;
   SketchOptions sketch;
   RunOptions run;
-  int ranks = 0;  // 0: as many as run
+  std::vector<int> ranks = {0};  // 0: as many as run; several only with gpus
+  ClusterOptions cluster;
+  bool json = false;
 };
 
 struct BenchSketchOptions {

@@ -40,7 +40,7 @@ Residency likely_residency(const SketchJob& job, int ranks, const PlanLimits& li
 
 /// Rank 0's choice, for all ranks.
 Route agreed_route(const SketchOptions& sketch, const MethodOptions& method, const RowSource& source, int ranks,
-                   bool rows_kept, Backend& backend, const Communicator& comm) {
+                   bool rows_kept, Planner& planner, const Communicator& comm) {
   const ProblemShape& shape = source.shape();
   const std::int64_t rows = divide_up(shape.m, ranks);
   RouteLimits limits;
@@ -56,8 +56,8 @@ Route agreed_route(const SketchOptions& sketch, const MethodOptions& method, con
                         .encoding = source.encoding(),
                         .refine = true,
                         .kept = rows_kept};
-    const RowPlace place{likely_residency(job, ranks, backend.plan_limits(job)), rows_kept};
-    route = cheapest_route(backend.solve_costs(shape, rows, place), shape.n, method.tolerance, limits);
+    const RowPlace place{likely_residency(job, ranks, planner.plan_limits(job)), rows_kept};
+    route = cheapest_route(planner.solve_costs(shape, rows, place), shape.n, method.tolerance, limits);
   });
   // Standard errors from the Gram matrix are exact.
   if (method.standard_errors && limits.gram_allowed) route.compression = Compression::kGram;
@@ -95,7 +95,7 @@ void hold_rows_back(const ProblemShape& shape, SketchOptions& sketch) {
 /// memory. Local: equal limits give all ranks the same.
 /// Errors  kMemory
 void plan_within(PlanLimits limits, const Attempt& attempt, const MethodOptions& method, const RowSource& source,
-                 int ranks, Backend& backend, SketchJob& job) {
+                 int ranks, Planner& planner, SketchJob& job) {
   const bool automatic_d = attempt.automatic_d && attempt.fixed_rows == 0;
   const auto planned = [&](const SketchJob& next) -> std::optional<Plan> {
     try {
@@ -112,7 +112,7 @@ void plan_within(PlanLimits limits, const Attempt& attempt, const MethodOptions&
   for (Attempt next = attempt;;) {
     candidate = unplanned_job(next, method, source);
     candidate.kept = job.kept;
-    limits.scratch_bytes = backend.plan_limits(candidate).scratch_bytes;
+    limits.scratch_bytes = planner.plan_limits(candidate).scratch_bytes;
     const std::optional<Plan> plan = planned(candidate);
     const bool keeps = plan && (plan->residency != Residency::kFile || limits.kept_row_bytes == 0);
     if (plan && (keeps || !best)) {
@@ -128,13 +128,11 @@ void plan_within(PlanLimits limits, const Attempt& attempt, const MethodOptions&
 }
 
 /// Passes over A and seconds, of a job that is planned. Local.
-void predict(const MethodOptions& method, Backend& backend, SketchJob& job) {
+void predict(const MethodOptions& method, Planner& planner, SketchJob& job) {
   const RowPlace place{job.plan.residency, job.kept};
-  const SolveCosts costs = backend.solve_costs(job.shape, job.plan.rank_rows.front().size(), place);
+  const SolveCosts costs = planner.solve_costs(job.shape, job.plan.rank_rows.front().size(), place);
   const bool gram = job.compression == Compression::kGram;
-  const double ratio = static_cast<double>(job.spec.d) / static_cast<double>(job.shape.n);
-  double passes = 0;
-  if (job.refine) passes = gram ? kGramPasses : expected_passes(tolerance_for(method, job.shape.a_type), ratio);
+  const double passes = refinement_passes(method, job);
   job.plan.passes = 1 + static_cast<int>(std::ceil(passes));
   job.plan.seconds = costs.read + (gram ? costs.gram : costs.sketch(job.spec.d)) + passes * costs.pass;
 }
@@ -144,6 +142,13 @@ void predict(const MethodOptions& method, Backend& backend, SketchJob& job) {
 double tolerance_for(const MethodOptions& method, ElementType stored) {
   if (method.tolerance > 0) return method.tolerance;
   return stored == ElementType::kFloat64 ? 1e-15 : 1e-12;
+}
+
+double refinement_passes(const MethodOptions& method, const SketchJob& job) {
+  if (!job.refine) return 0;
+  if (job.compression == Compression::kGram) return kGramPasses;
+  const double ratio = static_cast<double>(job.spec.d) / static_cast<double>(job.shape.n);
+  return expected_passes(tolerance_for(method, job.shape.a_type), ratio);
 }
 
 void check_method(const SketchOptions& sketch, const MethodOptions& method, const ProblemShape& shape) {
@@ -176,7 +181,7 @@ Attempt attempt_for_file(const SketchOptions& sketch, const ProblemShape& shape)
 }
 
 Attempt first_attempt(const SketchOptions& sketch, const MethodOptions& method, const RowSource& source, int ranks,
-                      bool rows_kept, Backend& backend, const Communicator& comm, Progress& progress) {
+                      bool rows_kept, Planner& planner, const Communicator& comm, Progress& progress) {
   const ProblemShape& shape = source.shape();
   comm.together([&] { check_method(sketch, method, shape); });
   Attempt attempt{sketch, Compression::kSketch};
@@ -184,7 +189,7 @@ Attempt first_attempt(const SketchOptions& sketch, const MethodOptions& method, 
     hold_rows_back(shape, attempt.sketch);
     return attempt;
   }
-  const Route route = agreed_route(sketch, method, source, ranks, rows_kept, backend, comm);
+  const Route route = agreed_route(sketch, method, source, ranks, rows_kept, planner, comm);
   attempt.compression = route.compression;
   attempt.automatic_d = sketch.oversample == 0 && sketch.sketch_rows == 0;
   if (sketch.sketch_rows == 0) attempt.sketch.oversample = route.oversample;
@@ -225,9 +230,9 @@ std::string describe_job(const SketchJob& job) {
                      job.spec.seed);
 }
 
-PlanLimits agreed_limits(const SketchJob& job, std::uint64_t chunk_rows, Backend& backend, const Communicator& comm) {
+PlanLimits agreed_limits(const SketchJob& job, std::uint64_t chunk_rows, Planner& planner, const Communicator& comm) {
   PlanLimits limits;
-  comm.together([&] { limits = backend.plan_limits(job); });
+  comm.together([&] { limits = planner.plan_limits(job); });
   limits.memory_bytes = comm.min(limits.memory_bytes);
   limits.host_memory_bytes = comm.min(limits.host_memory_bytes);
   limits.chunk_rows = static_cast<std::int64_t>(chunk_rows);
@@ -235,20 +240,20 @@ PlanLimits agreed_limits(const SketchJob& job, std::uint64_t chunk_rows, Backend
 }
 
 SketchJob planned_job(const Attempt& attempt, const MethodOptions& method, std::uint64_t chunk_rows,
-                      const SketchJob* kept_job, const RowSource& source, int ranks, Backend& backend,
+                      const SketchJob* kept_job, const RowSource& source, int ranks, Planner& planner,
                       const Communicator& comm) {
   SketchJob job;
   comm.together([&] { job = unplanned_job(attempt, method, source); });
   const auto plan = [&](bool kept) {
     job.kept = kept;
-    PlanLimits limits = agreed_limits(job, chunk_rows, backend, comm);
+    PlanLimits limits = agreed_limits(job, chunk_rows, planner, comm);
     if (kept) limits.rank_rows = kept_job->plan.rank_rows;  // a batch cut by their borders costs its map twice, no more
     // Rows that are kept in pieces pass the device piece by piece.
     const bool in_pieces = kept && kept_job->plan.residency == Residency::kHost;
     if (in_pieces && limits.kept_residency == Residency::kDevice) limits.chunk_rows = kept_job->plan.chunk_rows;
     comm.together([&] {
-      plan_within(limits, attempt, method, source, ranks, backend, job);
-      predict(method, backend, job);
+      plan_within(limits, attempt, method, source, ranks, planner, job);
+      predict(method, planner, job);
     });
   };
   if (kept_job == nullptr) {

@@ -30,7 +30,7 @@ Attempt attempt_for_file(const SketchOptions& sketch, const ProblemShape& shape)
 /// rows_kept  whether the backend keeps the rows already
 /// Errors     kUsage for options that do not go together
 Attempt first_attempt(const SketchOptions& sketch, const MethodOptions& method, const RowSource& source, int ranks,
-                      bool rows_kept, Backend& backend, const Communicator& comm, Progress& progress);
+                      bool rows_kept, Planner& planner, const Communicator& comm, Progress& progress);
 
 /// What a job is before its plan: S, shape and what the rows become. Errors: kUsage
 SketchJob unplanned_job(const Attempt& attempt, const MethodOptions& method, const RowSource& source);
@@ -39,20 +39,24 @@ SketchJob unplanned_job(const Attempt& attempt, const MethodOptions& method, con
 std::string describe_job(const SketchJob& job);
 
 /// What a backend says for a job, the same on all ranks: the least of their memories. Collective.
-PlanLimits agreed_limits(const SketchJob& job, std::uint64_t chunk_rows, Backend& backend, const Communicator& comm);
+PlanLimits agreed_limits(const SketchJob& job, std::uint64_t chunk_rows, Planner& planner, const Communicator& comm);
 
 /// Sizes, memory, rows of every rank, passes and seconds; without the rows of this one. Collective.
 /// kept_job  the job whose rows the backend keeps, or null; the new one takes them over if its plan lets it
 /// ranks     that the solve will have
 /// Errors    kUsage, kMemory
 SketchJob planned_job(const Attempt& attempt, const MethodOptions& method, std::uint64_t chunk_rows,
-                      const SketchJob* kept_job, const RowSource& source, int ranks, Backend& backend,
+                      const SketchJob* kept_job, const RowSource& source, int ranks, Planner& planner,
                       const Communicator& comm);
 
 /// The same for all ranks that there are: the job of this rank, told to the user.
 SketchJob plan_together(const Attempt& attempt, const MethodOptions& method, std::uint64_t chunk_rows,
                         const SketchJob* kept_job, const RowSource& source, Backend& backend,
                         const SolveContext& context, Report& report);
+
+/// Passes over A that the refinement of a job is expected to take; 0 without one.
+/// method  with its tolerance, or 0
+double refinement_passes(const MethodOptions& method, const SketchJob& job);
 
 /// Seconds that rank 0 takes to factor the reduced problem, at most: the other ranks wait, and are not stuck.
 double factor_seconds(const SketchJob& job);

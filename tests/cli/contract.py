@@ -46,11 +46,13 @@ HELP = {
               *MACHINE_OPTIONS, *SKETCH_OPTIONS, *RUN_OPTIONS],
     "generate": ["--rows", "--cols", "--kind", "--cond", "--rank", "--noise", "--seed", "--dtype", "--shards",
                  *RUN_OPTIONS],
-    "inspect": ["--ranks", *INPUT_OPTIONS, *SYNTHETIC_OPTIONS, *METHOD_OPTIONS, *MACHINE_OPTIONS, *SKETCH_OPTIONS, *RUN_OPTIONS],
+    "inspect": ["--ranks", "--gpus", "--nodes", "--net-gb-per-s", "--net-latency-us", "--file-gb-per-s", "--all-files-gb-per-s", "--json",
+                *INPUT_OPTIONS, *SYNTHETIC_OPTIONS, *METHOD_OPTIONS, *MACHINE_OPTIONS, *SKETCH_OPTIONS, *RUN_OPTIONS],
     "study geometry": ["--rows", "--cols", "--coherence", "--head", "--data-seed", "--oversample", "--sketch", "--hash", "--zeta",
                        "--kappa", "--block-nnz", "--block-rows", "--input-blocks", "--precision", "--scaling", "--seed",
                        "--seeds", "--output", *MACHINE_OPTIONS, *RUN_OPTIONS],
     "bench io": ["--repeats", "--backend", *INPUT_OPTIONS, *SYNTHETIC_OPTIONS, *RUN_OPTIONS],
+    "bench reduce": ["--sketch-rows", "--cols", "--rhs", "--precision", "--repeats", "--backend", "--comm", *RUN_OPTIONS],
     "bench passes": ["--cols", "--bytes", "--dtype", "--rhs", "--repeats", "--backend", *RUN_OPTIONS],
     "bench sketch": ["--cols", "--bytes", "--rows", "--oversample", "--sketch-rows", "--family", "--hash", "--zeta", "--kappa",
                      "--block-nnz", "--block-rows", "--input-blocks", "--precision", "--rounding", "--dtype", "--kernel", "--rhs",
@@ -60,7 +62,7 @@ HELP = {
 }
 # Flags, and options whose absence is their default.
 NO_DEFAULT = {"--help", "--version", "--ignore-launcher", "--quiet", "--verbose", "--report", "--sketch-rows",
-              "--standard-errors", "--from-sketch", "--merge", "--resume", "--transpose"}
+              "--standard-errors", "--from-sketch", "--merge", "--resume", "--transpose", "--json"}
 ONE_PASS = ["--method", "sketch-solve"]
 METHODS = {"refine": [], "sketch-solve": ONE_PASS}  # refine is the default
 

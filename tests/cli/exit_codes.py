@@ -262,6 +262,7 @@ def usage_cases():
             cases.append(Case(f"{option} {value!r}", 2, [*good, f"{option}={value}"], [option],
                               ranks=(1, 3) if k == 0 else (1,)))
     generate = ["generate", "new.h5"]
+    made_up = ["inspect", "--kind", "uniform", "--rows", "10G", "--cols", "1024"]
     sized = [*generate, "--rows", "90", "--cols", "4"]
     cases += [
         Case("generate without sizes", 2, generate, ["--rows"]),
@@ -284,6 +285,18 @@ def usage_cases():
         Case("generate no shards", 2, [*sized, "--shards", "0"], ["--shards"], ranks=(1,)),
         Case("inspect without file", 2, ["inspect"], ["FILE"], ranks=(1,)),
         Case("inspect for minus one ranks", 2, ["inspect", "@good.h5", "--ranks", "-1"], ["--ranks"], ranks=(1,)),
+        Case("inspect for an unknown GPU", 2, [*made_up, "--gpus", "b200"], ["--gpus", "b200", "h200|h100|a100|host"], ranks=(1,)),
+        Case("inspect a list of ranks of no GPU", 2, [*made_up, "--ranks", "1,2"], ["--ranks", "--gpus"]),
+        Case("inspect nodes of no GPU", 2, [*made_up, "--nodes", "2"], ["--nodes", "--gpus"], ranks=(1,)),
+        Case("inspect more nodes than ranks", 2, [*made_up, "--gpus", "h200", "--ranks", "4,8", "--nodes", "9"], ["--nodes 9", "--ranks 8", "1 to 8"]),
+        Case("inspect minus one rank in a list", 2, [*made_up, "--gpus", "h200", "--ranks", "4,-1"], ["--ranks"], ranks=(1,)),
+        Case("inspect nodes below zero", 2, [*made_up, "--gpus", "h200", "--nodes", "-1"], ["--nodes"], ranks=(1,)),
+        Case("inspect a backend and GPUs", 2, [*made_up, "--gpus", "h200", "--backend", "host"], ["--backend", "--gpus"], ranks=(1,)),
+        Case("inspect JSON of no GPU", 2, [*made_up, "--json"], ["--json", "--gpus"], ranks=(1,)),
+        *(Case(f"inspect {option} {value}", 2, [*made_up, "--gpus", "h200", option, value], [option, value], ranks=(1,))
+          for option in ("--net-gb-per-s", "--net-latency-us", "--file-gb-per-s") for value in ("0", "-1", "nan", "fast")),
+        Case("inspect all files at less than nothing", 2, [*made_up, "--gpus", "h200", "--all-files-gb-per-s", "-1"],
+             ["--all-files-gb-per-s"], ranks=(1,)),
         Case("bench without topic", 2, ["bench"], ["subcommand"], ranks=(1,)),
         Case("bench rows and bytes", 2, ["bench", "sketch", "--rows", "9", "--bytes", "9"], ["--rows", "--bytes"], ranks=(1,)),
         Case("bench of nothing that exists", 2, ["bench", "sketch", "--family", "sparsestack", "--kernel", "flash"],

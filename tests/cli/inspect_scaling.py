@@ -1,0 +1,133 @@
+#!/usr/bin/python3
+"""inspect --gpus: predictions for clusters that are not here, as tables, as a line a rank count, and as JSON.
+
+Run by CTest as cli.inspect_scaling.
+"""
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from script_runs import Checks, Folder, run, strict_json  # noqa: E402  pylint: disable=C0413
+
+LARGE = ["inspect", "--kind", "uniform", "--rows", "10G", "--cols", 1024]
+STEPS = ["page-lock host memory", "read A", "upload A", "sketch or Gram matrix", "all-reduce", "factor on rank 0",
+         "passes: read A", "passes: upload A", "passes: compute", "passes: messages", "passes: rank 0"]
+TABLE = re.compile(r"^(\S.*?) +(\d\S*) +(beside|\S+ %)$", re.M)
+
+
+def predicted(options, cwd, ranks=1):
+    """The JSON lines of inspect."""
+    done = run([*LARGE, "--json", *options], ranks=ranks, cwd=cwd)
+    return done, [strict_json(line) for line in done.out.splitlines()] if done.code == 0 else []
+
+
+def check_table(checks, folder):
+    """One number of ranks: steps whose shares add up, efficiencies, a bottleneck with an advice, what takes over."""
+    for ranks in (1, 3):
+        done = run([*LARGE, "--gpus", "h200", "--ranks", 1024, "--nodes", 128], ranks=ranks, cwd=folder)
+        name = f"table, asked by {ranks} ranks"
+        if not checks.check(f"{name}: exit 0, nothing on stderr", done.code == 0 and not done.err.strip(), done):
+            continue
+        table = {step: (float(seconds), share) for step, seconds, share in TABLE.findall(done.out)}
+        checks.check(f"{name}: its steps", set(table) - {"total"} == {"read A", "upload A", "sketch or Gram matrix", "all-reduce",
+                     "factor on rank 0", "passes: compute", "passes: messages", "passes: rank 0"}, done)
+        total = sum(seconds for step, (seconds, share) in table.items() if step != "total" and share != "beside")
+        checks.check(f"{name}: counted steps add up", abs(total / table["total"][0] - 1) < 0.01, done)
+        # 10^10 / 1024 rows of 4 KiB, eight ranks at 10 GB/s.
+        checks.check(f"{name}: reading", abs(table["read A"][0] / (1e10 * 4096 / 1024 * 8 / 10e9) - 1) < 0.01, done)
+        for word in ("predicted for: h200, measured", "1024 ranks on 128 nodes", "memory of a rank: 37.", "against 276 ranks, the fewest",
+                     "against 8 ranks with", "bottleneck: read A", "shorter by: files striped", "from 276 ranks on: read A",
+                     "if files took no time: upload A", "if A were in its place already: ", "from 16 columns on: passes: messages up to",
+                     "note: rows that are made count", "note: start-up"):
+            checks.check(f"{name}: has '{word}' once", done.out.count(word) == 1, done)
+    checks.check("nothing is written", os.listdir(folder) == [], os.listdir(folder))
+
+
+def check_takeovers(checks, folder):
+    """Where a step takes over, the prediction for that many ranks says so, and for one less it does not."""
+    options = ["--gpus", "h200", "--preconditioner", "sketch", "--file-gb-per-s", 1000000]
+    done = run([*LARGE[:-1], 256, *options, "--ranks", 128], cwd=folder)
+    told = re.search(r"from (\d+) ranks on: (.*) up to (\d+), then (.*)$", done.out, re.M)
+    if not checks.check("a step takes over", done.code == 0 and told, done):
+        return
+    last = int(told[3])
+    again = run([*LARGE[:-1], 256, *options, "--ranks", f"{told[1]},{last},{last + 1}", "--json"], cwd=folder)
+    lines = [strict_json(line) for line in again.out.splitlines()]
+    checks.check("it takes over there", [line["bottleneck"] for line in lines] == [told[2], told[2], told[4]], f"{done}{again}")
+
+
+def check_scan(checks, folder):
+    """A list of ranks: a line each, in its order."""
+    ranks = [4, 64, 512, 4096, 10000]
+    done = run([*LARGE, "--gpus", "h200", "--ranks", ",".join(map(str, ranks))], cwd=folder)
+    rows = re.findall(r"^ +(\d+) +(\d+) +(\d+) +(device|file) .* (\d+ %) of (\d+)  (\S.*)$", done.out, re.M)
+    checks.check("scan: a line for every number of ranks", done.code == 0 and [int(row[0]) for row in rows] == ranks, done)
+    checks.check("scan: nodes of eight", [int(row[1]) for row in rows] == [1, 8, 64, 512, 1250], done)
+    checks.check("scan: A stays where it fits", [row[3] for row in rows] == ["file", "file", "device", "device", "device"], done)
+    checks.check("scan: efficiency of its like", [row[5] for row in rows] == ["1", "1", "276", "276", "276"], done)
+
+
+def check_json(checks, folder):
+    """JSON: all steps, and what follows from other options."""
+    done, lines = predicted(["--gpus", "h200", "--ranks", "1,512,10000"], folder, ranks=2)
+    if not checks.check("JSON: a line each, nothing else", len(lines) == 3 and not done.err.strip(), done):
+        return
+    for line in lines:
+        name = f"JSON, {line['ranks']} ranks"
+        checks.check(f"{name}: all steps", list(line["seconds"]) == STEPS, line)
+        checks.check(f"{name}: counted ones are the total", abs(sum(line["seconds"][step] for step in line["counted"]) /
+                     line["total_seconds"] - 1) < 1e-9, line)
+        checks.check(f"{name}: efficiencies up to 1", 0 < line["strong_efficiency"] <= 1 + 1e-9 and
+                     0 < line["weak_efficiency"] <= 1 + 1e-9, line)
+    checks.check("JSON: one rank reduces nothing", lines[0]["seconds"]["all-reduce"] == 0 and lines[2]["seconds"]["all-reduce"] > 0, lines)
+    checks.check("JSON: rank 0 is as slow on any number of ranks", len({line["seconds"]["factor on rank 0"] for line in lines}) == 1, lines)
+    base = lines[1]
+
+    def differs(options, step, lower):
+        _, other = predicted(["--gpus", "h200", "--ranks", 512, *options], folder)
+        if checks.check(f"JSON {options}: a line", len(other) == 1, other):
+            ratio = other[0]["seconds"][step] / base["seconds"][step] if base["seconds"][step] else 9
+            checks.check(f"JSON {options}: {step}", ratio < 0.9 if lower else ratio > 1.1, (ratio, other, base))
+
+    differs(["--net-gb-per-s", 400], "all-reduce", True)
+    differs(["--net-latency-us", 50], "passes: messages", False)
+    differs(["--file-gb-per-s", 40], "read A", True)
+    differs(["--all-files-gb-per-s", 100], "read A", False)
+    differs(["--nodes", 512], "read A", True)
+    differs(["--preconditioner", "sketch", "--reduced-solver", "qr"], "factor on rank 0", False)
+    differs(["--residency", "file"], "passes: read A", False)
+    _, halves = predicted(["--gpus", "h200", "--ranks", 512, "--method", "sketch-solve", "--reduce", "fp16"], folder)
+    _, floats = predicted(["--gpus", "h200", "--ranks", 512, "--method", "sketch-solve"], folder)
+    checks.check("JSON: halves are reduced faster", halves[0]["seconds"]["all-reduce"] < floats[0]["seconds"]["all-reduce"] and
+                 floats[0]["passes"] == 0, (halves, floats))
+    for gpu in ("h100", "a100"):
+        _, slower = predicted(["--gpus", gpu, "--ranks", 1024], folder)
+        checks.check(f"{gpu}: slower passes", slower and slower[0]["seconds"]["passes: compute"] > base["seconds"]["passes: compute"] / 2 and
+                     slower[0]["residency"] == "device", slower)
+
+
+def check_few_rows(checks, folder):
+    """Ranks without rows are named; the host backend is a machine, too."""
+    small = ["inspect", "--kind", "uniform", "--rows", "40k", "--cols", 64, "--ranks", 10000]
+    for gpus in ("h200", "host"):
+        done = run([*small, "--gpus", gpus], cwd=folder)
+        idle = re.findall(r"warning: (\d+) of 10000 ranks have no rows: A has (\d+) batches", done.out)
+        checks.check(f"{gpus}: idle ranks are named", done.code == 0 and len(idle) == 1 and sum(map(int, idle[0])) == 10000, done)
+    checks.check("host: its threads", re.search(r"predicted for: host backend, \d+ threads? a rank", done.out), done)
+    checks.check("host: nothing is uploaded", "upload" not in done.out.split("longest")[0], done)
+    none = run([*LARGE, "--gpus", "h200", "--ranks", 2, "--residency", "device"], cwd=folder)
+    checks.check("more than a GPU holds: code 7 and what to change", none.code == 7 and "more ranks" in none.err, none)
+
+
+def main():
+    """All checks in one folder, which stays empty."""
+    checks = Checks()
+    with Folder() as folder:
+        for check in (check_table, check_takeovers, check_scan, check_json, check_few_rows):
+            check(checks, folder)
+    return checks.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
