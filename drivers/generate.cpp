@@ -112,7 +112,10 @@ std::unique_ptr<AtomicFile> write_shard(SyntheticSource& source, RowRange rows, 
   comm.together([&] {
     if (!comm.is_root()) return;
     file = std::make_unique<AtomicFile>(path);
-    file->require_space(rows.size() * (source.shape().a_row_bytes() + b_row_bytes(source.shape())));
+    // And for x_true and what HDF5 adds: where its own writes fail, HDF5 1.10 crashes at the end of the process.
+    constexpr std::int64_t kHeaderBytes = 64 << 10;
+    file->require_space(rows.size() * (source.shape().a_row_bytes() + b_row_bytes(source.shape())) +
+                        source.shape().n * element_size(ElementType::kFloat64) + kHeaderBytes);
     temporary = file->temporary();
     offsets = create_problem_file(temporary, rows.size(), source.shape().n, source.shape().a_type, source.x_true(),
                                   provenance_text);

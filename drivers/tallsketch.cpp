@@ -158,6 +158,8 @@ int main(int argc, char** argv) {
   // A file-size limit must come back as an error of write(2), with its reason, not end the process.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
+  // From the first moment: a job that is requeued by a signal's code has it during MPI's start, too.
+  end_cleanly_on_signals(false);
   try {
     const MpiSession session(argc, argv);
     const Communicator comm(MPI_COMM_WORLD);

@@ -10,6 +10,7 @@
 
 #include "kernels/half.h"
 #include "src/cleanup.h"
+#include "src/fault.h"
 
 namespace tallsketch {
 
@@ -234,6 +235,7 @@ void Communicator::barrier() const {
 void Communicator::together(const std::function<void()>& work) const {
   std::optional<Error> mine;
   try {
+    fault_in_work();
     work();
   } catch (const std::exception& e) {
     mine = as_error(e);

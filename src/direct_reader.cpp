@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "src/error.h"
+#include "src/fault.h"
 
 namespace tallsketch {
 
@@ -32,6 +33,7 @@ struct alignas(64) Share {
 };
 
 Failure read_fully(int descriptor, std::int64_t offset, std::int64_t bytes, std::byte* out) {
+  if (fault_strikes(Fault::Action::kShortRead)) return {true, 0, offset};
   while (bytes > 0) {
     const ssize_t got = ::pread(descriptor, out, static_cast<std::size_t>(bytes), offset);
     if (got < 0 && errno == EINTR) continue;

@@ -1,13 +1,18 @@
 #include "src/fault.h"
 
+#include <array>
+#include <atomic>
 #include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 #include <optional>
+#include <stdexcept>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -24,11 +29,20 @@ std::optional<int> whole_number(std::string_view text) {
   return value;
 }
 
-std::optional<Fault::Action> action_of(std::string_view word) {
-  if (word == "kill") return Fault::Action::kKill;
-  if (word == "stop") return Fault::Action::kStop;
-  if (word == "hang") return Fault::Action::kHang;
-  return std::nullopt;
+constexpr std::array<std::pair<std::string_view, Fault::Action>, 7> kActions = {
+    {{"kill", Fault::Action::kKill},
+     {"stop", Fault::Action::kStop},
+     {"hang", Fault::Action::kHang},
+     {"throw", Fault::Action::kThrow},
+     {"oom", Fault::Action::kOom},
+     {"short-read", Fault::Action::kShortRead},
+     {"nan", Fault::Action::kNan}}};
+
+Fault::Action action_of(std::string_view word) {
+  for (const auto& [name, action] : kActions) {
+    if (name == word) return action;
+  }
+  return Fault::Action::kNone;
 }
 
 }  // namespace
@@ -38,7 +52,6 @@ Fault parse_fault(const std::string& text) {
   const std::size_t first = all.find(':'), last = all.rfind(':');
   Fault fault;
   std::optional<int> rank, entry = 1;
-  std::optional<Fault::Action> action;
   if (first != last) {  // two colons, so neither is npos
     std::string_view stage = all.substr(first + 1, last - first - 1);
     if (const std::size_t mark = stage.find('#'); mark != std::string_view::npos) {
@@ -47,36 +60,68 @@ Fault parse_fault(const std::string& text) {
     }
     fault.stage = stage;
     rank = whole_number(all.substr(0, first));
-    action = action_of(all.substr(last + 1));
+    fault.action = action_of(all.substr(last + 1));
   }
-  require(rank && entry && *entry > 0 && action && !fault.stage.empty(), ErrorKind::kUsage,
-          fmt::format("TALLSKETCH_FAULT='{}' is not RANK:STAGE[#ENTRY]:ACTION, ACTION one of kill, stop, hang", text));
+  require(
+      rank && entry && *entry > 0 && fault.action != Fault::Action::kNone && !fault.stage.empty(), ErrorKind::kUsage,
+      fmt::format("TALLSKETCH_FAULT='{}' is not RANK:STAGE[#ENTRY]:ACTION, ACTION one of kill, stop, hang, throw, oom, "
+                  "short-read, nan",
+                  text));
   fault.rank = *rank;
   fault.entry = *entry;
-  fault.action = *action;
   return fault;
 }
 
 #if TALLSKETCH_FAULTS
 
-void fault_point(int rank, const std::string& stage) {
+namespace {
+
+std::atomic<Fault::Action> armed = Fault::Action::kNone;
+
+void tell() { std::fprintf(stderr, "tallsketch: fault injected: %s\n", std::getenv("TALLSKETCH_FAULT")); }
+
+}  // namespace
+
+void fault_at_stage(int rank, const std::string& stage) {
   static const char* const text = std::getenv("TALLSKETCH_FAULT");
   if (text == nullptr) return;
   static const Fault fault = parse_fault(text);
   static int entries = 0;
   if (fault.rank != rank || fault.stage != stage || ++entries != fault.entry) return;
-  std::fprintf(stderr, "tallsketch: fault injected: %s\n", text);
   switch (fault.action) {
-    case Fault::Action::kKill: std::raise(SIGKILL); break;
-    case Fault::Action::kStop: std::raise(SIGSTOP); break;
-    case Fault::Action::kHang: std::this_thread::sleep_for(std::chrono::hours(24)); break;
+    case Fault::Action::kKill:
+      tell();
+      std::raise(SIGKILL);
+      break;
+    case Fault::Action::kStop:
+      tell();
+      std::raise(SIGSTOP);
+      break;
+    case Fault::Action::kHang:
+      tell();
+      std::this_thread::sleep_for(std::chrono::hours(24));
+      break;
+    default: armed = fault.action;
   }
+}
+
+bool fault_strikes(Fault::Action action) {
+  Fault::Action expected = action;
+  if (!armed.compare_exchange_strong(expected, Fault::Action::kNone)) return false;
+  tell();
+  return true;
 }
 
 #else
 
-void fault_point(int, const std::string&) {}
+void fault_at_stage(int, const std::string&) {}
+bool fault_strikes(Fault::Action) { return false; }
 
 #endif
+
+void fault_in_work() {
+  if (fault_strikes(Fault::Action::kThrow)) throw std::runtime_error("a fault on purpose");
+  if (fault_strikes(Fault::Action::kOom)) throw std::bad_alloc();
+}
 
 }  // namespace tallsketch

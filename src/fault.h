@@ -1,5 +1,5 @@
 // Faults on purpose, for tests of what follows: TALLSKETCH_FAULT=RANK:STAGE:ACTION, in builds with TALLSKETCH_FAULTS only.
-// Called by the watchdog, to which every stage is announced.
+// The watchdog, to which every stage is announced, says where a rank is; what breaks inside a stage asks whether it should.
 #pragma once
 
 #include <string>
@@ -9,20 +9,33 @@ namespace tallsketch {
 /// What one fault is, from its text "1:reduce:kill" or "1:refine#3:hang" (the third time that the stage is entered).
 struct Fault {
   enum class Action {
+    kNone,
+    // As the stage begins:
     kKill,  // SIGKILL: the process is gone, as by the kernel's out-of-memory killer
     kStop,  // SIGSTOP: no thread of it runs, as on a node that hangs
     kHang,  // this thread sleeps for ever, as on a file system that hangs
+    // At the next chance from there on:
+    kThrow,      // work that ranks agree about fails, with an exception that nobody foresaw
+    kOom,        // the same, out of host memory
+    kShortRead,  // a file ends too early
+    kNan,        // a number read is NaN
   };
   int rank = 0;
   std::string stage;
   int entry = 1;
-  Action action = Action::kKill;
+  Action action = Action::kNone;
 };
 
 /// Errors  kUsage, naming the text
 Fault parse_fault(const std::string& text);
 
 /// Does what the environment's TALLSKETCH_FAULT says of this rank and stage, if anything; nothing in other builds. One thread.
-void fault_point(int rank, const std::string& stage);
+void fault_at_stage(int rank, const std::string& stage);
+
+/// Whether a fault of this kind is to happen here and now: once. From any thread.
+bool fault_strikes(Fault::Action action);
+
+/// Throws if it is kThrow or kOom that is to happen.
+void fault_in_work();
 
 }  // namespace tallsketch

@@ -65,7 +65,7 @@ void Watchdog::enter(const std::string& name, double estimate) {
   }
   touch();
   changed_.notify_one();  // the new deadline may be earlier than the one that watch() sleeps for
-  fault_point(comm_ != nullptr ? comm_->rank() : 0, name);
+  fault_at_stage(comm_ != nullptr ? comm_->rank() : 0, name);
 }
 
 void Watchdog::touch() {

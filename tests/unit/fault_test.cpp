@@ -20,6 +20,10 @@ TEST_CASE("A fault has a rank, a stage, perhaps the entry that counts, and an ac
   CHECK(third.entry == 3);
   CHECK(third.action == Fault::Action::kStop);
   CHECK(parse_fault("0:open:hang").action == Fault::Action::kHang);
+  CHECK(parse_fault("0:sketch:throw").action == Fault::Action::kThrow);
+  CHECK(parse_fault("0:sketch:oom").action == Fault::Action::kOom);
+  CHECK(parse_fault("0:sketch:short-read").action == Fault::Action::kShortRead);
+  CHECK(parse_fault("0:sketch:nan").action == Fault::Action::kNan);
 }
 
 TEST_CASE("A text that is no fault is refused and named, so that a test cannot pass without its fault") {
