@@ -120,7 +120,7 @@ int run_bench_io(const BenchIoOptions& options, const Communicator& comm) {
   comm.together([&] { buffers.emplace(source, job.plan.chunk_rows, backend->lanes()); });
   Times times;
   for (int repeat = 0; repeat <= options.repeats; ++repeat) {
-    watchdog.enter("bench io", 6 * pass_seconds(job));
+    watchdog.enter("bench io", 6 * pass_seconds(job, false));
     measure(job, source, *backend, threads, context, *buffers, times);
   }
   const double pread = median_of(times.pread), read = median_of(times.read), decode = median_of(times.decode);

@@ -86,8 +86,12 @@ ReportedRun::ReportedRun(const Communicator& communicator, const RunOptions& run
 
 /// For what only this rank knows: rank 0 still leaves a report, then the job ends.
 void ReportedRun::abort_with_report(const Error& error) {
+  ignore_ending_signals();
   record_failure(report, error);
-  if (comm.is_root() && leaves_report(error) && !report_path_.empty()) write_report(report_path_, report);
+  try {
+    if (comm.is_root() && leaves_report(error) && !report_path_.empty()) write_report(report_path_, report);
+  } catch (const Error&) {  // the first failure is the one to tell
+  }
   comm.abort_alone(error);
 }
 
@@ -102,7 +106,6 @@ void ReportedRun::attempt(const std::function<void()>& work) {
       work();
     } catch (const Error& e) {
       failure_ = e;
-      // While the source is open: its closing is collective.
       if (!e.agreed() && comm.size() > 1) abort_with_report(e);
     } catch (const std::exception& e) {
       abort_with_report(Error(ErrorKind::kInternal, fmt::format("unexpected: {}", e.what())));
@@ -110,11 +113,10 @@ void ReportedRun::attempt(const std::function<void()>& work) {
   });
 }
 
-OpenedSource ReportedRun::open(const InputOptions& input, const SyntheticProblem& synthetic) {
+void ReportedRun::open(const InputOptions& input, const SyntheticProblem& synthetic) {
   watchdog.enter("open");
-  OpenedSource opened = timer.time(Phase::kOpen, [&] { return open_source(input, synthetic, comm); });
-  progress.line("input: " + describe_source(*opened.rows));
-  return opened;
+  source = timer.time(Phase::kOpen, [&] { return open_source(input, synthetic, comm); });
+  progress.line("input: " + describe_source(*source.rows));
 }
 
 void ReportedRun::start_backend() {
@@ -140,6 +142,7 @@ void ReportedRun::tell_trouble() {
 
 void ReportedRun::write(const std::string& status, const std::function<void()>& result) {
   watchdog.enter("write");
+  comm.together([] {});  // all are still there: a result is not begun for a job that has lost a rank
   comm.together([&] {
     report.status = status;
     report.exit_code = 0;

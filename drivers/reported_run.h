@@ -32,7 +32,7 @@ class ReportedRun {
   /// report from rank 0.
   void attempt(const std::function<void()>& work);
   /// Pieces of the work; they tell the user. Collective.
-  OpenedSource open(const InputOptions& input, const SyntheticProblem& synthetic);
+  void open(const InputOptions& input, const SyntheticProblem& synthetic);
   void start_backend();
   /// On rank 0, as the phase `write`: the result, after which the checkpoint goes and signals lose nothing.
   void write(const std::string& status, const std::function<void()>& result);
@@ -52,6 +52,7 @@ class ReportedRun {
   const Communicator& comm;
   Progress progress;
   Watchdog watchdog;
+  OpenedSource source;  // from open on; here, because its closing is collective and no error of one rank may come to it
   PhaseTimer timer;
   Report report;
   std::unique_ptr<Backend> backend;

@@ -94,14 +94,14 @@ int run_sketch(const SketchFileOptions& options, const Communicator& comm) {
     } else {
       InputOptions input = options.input;
       input.may_be_wide = true;
-      const OpenedSource opened = run.open(input, options.synthetic);
+      run.open(input, options.synthetic);
       check_files();
-      std::vector<IdentityField> fields = run_fields(*opened.rows, options.sketch, {});
+      std::vector<IdentityField> fields = run_fields(*run.source.rows, options.sketch, {});
       fields.push_back({"--first-row", fmt::to_string(first_row)});
       fields.push_back({"--total-rows", fmt::to_string(options.total_rows)});
       run.keep_checkpoints(options.checkpoint, std::move(fields), options.sketch);
       run.start_backend();
-      sketch = sketch_rows_of(options.sketch, {first_row, options.total_rows}, options.run.chunk_rows, *opened.rows,
+      sketch = sketch_rows_of(options.sketch, {first_row, options.total_rows}, options.run.chunk_rows, *run.source.rows,
                               *run.backend, run.context(), run.report);
     }
     run.write("sketched", [&] { write_file_atomically(output, sketch_image(sketch, options.command_line)); });

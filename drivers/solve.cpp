@@ -136,7 +136,8 @@ int run_solve(const SolveOptions& options, const Communicator& comm) {
       run.watchdog.enter("open");
       made = run.timer.time(Phase::kOpen, [&] { return read_made_sketch(options.from_sketch, comm); });
     }
-    const OpenedSource opened = has_rows ? run.open(options.input, options.synthetic) : OpenedSource{};
+    if (has_rows) run.open(options.input, options.synthetic);
+    const OpenedSource& opened = run.source;
     comm.together([&] {
       if (!comm.is_root()) return;
       std::vector<std::string> inputs = input_paths(options.input);

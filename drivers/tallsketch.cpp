@@ -4,9 +4,12 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <functional>
+#include <optional>
 #include <string>
 
 #include <fmt/format.h>
+#include <unistd.h>
 #include <CLI/CLI.hpp>
 
 #include "drivers/commands.h"
@@ -16,6 +19,7 @@
 #include "src/launch.h"
 #include "src/progress.h"
 #include "src/version.h"
+#include "src/watchdog.h"
 
 namespace tallsketch {
 namespace {
@@ -150,6 +154,28 @@ int run(int argc, char** argv, const Communicator& comm) {
   return printed(comm, run_study_geometry(study_geometry, comm));
 }
 
+/// Every error becomes one message and an exit code here.
+int run_or_tell(int argc, char** argv, const Communicator& comm) {
+  try {
+    return run(argc, argv, comm);
+  } catch (const Error& e) {
+    ignore_ending_signals();
+    if (!e.agreed() && comm.size() > 1) comm.abort_alone(e);
+    print_once(comm, stderr, fmt::format("tallsketch: error: {}\n", printable(e.text())));
+    return e.exit_code();
+  } catch (const std::exception& e) {
+    comm.abort_alone(Error(ErrorKind::kInternal, fmt::format("unexpected: {}", e.what())));
+  }
+}
+
+/// Runs what hangs where a rank cannot be reached, and has no other deadline: options are not known yet, or no more.
+void guarded(const char* stage, const std::function<void()>& work) {
+  constexpr double kSeconds = 600;
+  Watchdog watchdog(kSeconds, fmt::format("process {}", ::getpid()));
+  watchdog.enter(stage);
+  work();
+}
+
 }  // namespace
 }  // namespace tallsketch
 
@@ -161,19 +187,19 @@ int main(int argc, char** argv) {
   // From the first moment: a job that is requeued by a signal's code has it during MPI's start, too.
   end_cleanly_on_signals(false);
   try {
-    const MpiSession session(argc, argv);
-    const Communicator comm(MPI_COMM_WORLD);
-    end_cleanly_on_signals(comm.is_root());
-    try {
-      return run(argc, argv, comm);
-    } catch (const Error& e) {
-      ignore_ending_signals();
-      if (!e.agreed() && comm.size() > 1) comm.abort_alone(e);
-      print_once(comm, stderr, fmt::format("tallsketch: error: {}\n", printable(e.text())));
-      return e.exit_code();
-    } catch (const std::exception& e) {
-      comm.abort_alone(Error(ErrorKind::kInternal, fmt::format("unexpected: {}", e.what())));
-    }
+    std::optional<MpiSession> session;
+    std::optional<Communicator> comm;
+    guarded("start of MPI", [&] {
+      session.emplace(argc, argv);
+      comm.emplace(MPI_COMM_WORLD);
+    });
+    end_cleanly_on_signals(comm->is_root());
+    const int result = run_or_tell(argc, argv, *comm);
+    guarded("end of MPI", [&] {
+      comm.reset();
+      session.reset();
+    });
+    return result;
   } catch (const std::exception& e) {
     std::fputs(fmt::format("tallsketch: error: {}\n", e.what()).c_str(), stderr);
     return static_cast<int>(ErrorKind::kCommunication);

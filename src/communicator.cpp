@@ -115,8 +115,11 @@ void Communicator::require_equal(std::int64_t count) const {
   const Waiting waiting(*this);
   std::array<std::int64_t, 2> bounds = {count, -count};
   all_reduce(bounds.data(), 2, MPI_INT64_T, MPI_MAX, comm_);
-  require(bounds[0] == -bounds[1], ErrorKind::kInternal,
-          fmt::format("all-reduce counts differ between ranks: {} to {}", -bounds[1], bounds[0]));
+  if (bounds[0] == -bounds[1]) return;
+  Error error(ErrorKind::kInternal,
+              fmt::format("all-reduce counts differ between ranks: {} to {}", -bounds[1], bounds[0]));
+  error.set_agreed();
+  throw error;
 }
 
 void Communicator::sum(float* data, std::int64_t count) const {

@@ -50,13 +50,11 @@ class CudaBackend final : public Backend {
         kernel_(options.kernel),
         device_(device) {
     check(cudaGetDeviceProperties(&properties_, device));
+    place_ = {comm.host(), properties_.name, device, uuid_text(properties_), driver_version_text(), links_text(device)};
   }
 
   const char* name() const override { return "cuda"; }
-  RankPlace place() const override {
-    return {comm_.host(),           properties_.name,      device_,
-            uuid_text(properties_), driver_version_text(), links_text(device_)};
-  }
+  RankPlace place() const override { return place_; }
   std::vector<Library> libraries() const override {
     return {{"CUDA", cuda_runtime_text()}, {"NCCL", nccl_version_text()}};
   }
@@ -130,6 +128,7 @@ class CudaBackend final : public Backend {
   int device_;
   int ranks_on_device_ = 1;
   cudaDeviceProp properties_{};
+  RankPlace place_;  // asked for once: after an error of CUDA nothing more can be asked
   CudaStream stream_;
   std::unique_ptr<NcclReduce> nccl_;
   std::optional<CudaReducedSolver> solver_;  // from the first plan on
@@ -400,7 +399,8 @@ std::vector<RankView> all_views(const Communicator& comm, int visible) {
 std::unique_ptr<Backend> make_cuda_backend(const RunOptions& options, const Communicator& comm, PhaseTimer& timer) {
   const bool use_nccl = options.comm == ReduceChoice::kNccl;
   const auto visible = static_cast<int>(visible_devices());
-  check_devices(all_views(comm, visible), !use_nccl);  // the same on all ranks
+  const std::vector<RankView> views = all_views(comm, visible);
+  comm.together([&] { check_devices(views); });
   std::unique_ptr<CudaBackend> backend;
   comm.together([&] {
     const int device = pick_device(comm.node_rank(), visible);
@@ -416,8 +416,9 @@ std::unique_ptr<Backend> make_cuda_backend(const RunOptions& options, const Comm
   const auto shared = shared_devices(places);
   comm.together([&] {
     require(shared.empty() || !use_nccl, ErrorKind::kCommunication,
-            fmt::format("{}: NCCL needs a GPU of its own for every rank; start one rank a GPU, or use --comm mpi",
-                        fmt::join(shared, "; ")));
+            fmt::format("{} ({}): NCCL needs a GPU of its own for every rank; start one rank a GPU, or share them with "
+                        "--comm mpi",
+                        fmt::join(shared, "; "), device_map(views)));
   });
   backend->set_ranks_on_device(static_cast<int>(std::count(uuids.begin(), uuids.end(), backend->place().uuid)));
   if (use_nccl && comm.size() > 1) backend->connect();

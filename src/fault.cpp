@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <optional>
 #include <stdexcept>
@@ -29,14 +30,15 @@ std::optional<int> whole_number(std::string_view text) {
   return value;
 }
 
-constexpr std::array<std::pair<std::string_view, Fault::Action>, 7> kActions = {
+constexpr std::array<std::pair<std::string_view, Fault::Action>, 8> kActions = {
     {{"kill", Fault::Action::kKill},
      {"stop", Fault::Action::kStop},
      {"hang", Fault::Action::kHang},
      {"throw", Fault::Action::kThrow},
      {"oom", Fault::Action::kOom},
      {"short-read", Fault::Action::kShortRead},
-     {"nan", Fault::Action::kNan}}};
+     {"nan", Fault::Action::kNan},
+     {"slow", Fault::Action::kSlow}}};
 
 Fault::Action action_of(std::string_view word) {
   for (const auto& [name, action] : kActions) {
@@ -65,7 +67,7 @@ Fault parse_fault(const std::string& text) {
   require(
       rank && entry && *entry > 0 && fault.action != Fault::Action::kNone && !fault.stage.empty(), ErrorKind::kUsage,
       fmt::format("TALLSKETCH_FAULT='{}' is not RANK:STAGE[#ENTRY]:ACTION, ACTION one of kill, stop, hang, throw, oom, "
-                  "short-read, nan",
+                  "short-read, nan, slow",
                   text));
   fault.rank = *rank;
   fault.entry = *entry;
@@ -106,9 +108,11 @@ void fault_at_stage(int rank, const std::string& stage) {
 }
 
 bool fault_strikes(Fault::Action action) {
+  static std::atomic<bool> told = false;
+  const bool lasts = action == Fault::Action::kNan || action == Fault::Action::kSlow;
   Fault::Action expected = action;
-  if (!armed.compare_exchange_strong(expected, Fault::Action::kNone)) return false;
-  tell();
+  if (!armed.compare_exchange_strong(expected, lasts ? action : Fault::Action::kNone)) return false;
+  if (!told.exchange(true)) tell();
   return true;
 }
 
@@ -122,6 +126,12 @@ bool fault_strikes(Fault::Action) { return false; }
 void fault_in_work() {
   if (fault_strikes(Fault::Action::kThrow)) throw std::runtime_error("a fault on purpose");
   if (fault_strikes(Fault::Action::kOom)) throw std::bad_alloc();
+}
+
+void fault_in_data(void* data, std::size_t bytes) {
+  // All bits set are a NaN in every floating-point type, of either byte order.
+  if (bytes > 0 && fault_strikes(Fault::Action::kNan)) std::memset(data, 0xFF, sizeof(double));
+  if (bytes > 0 && fault_strikes(Fault::Action::kSlow)) std::this_thread::sleep_for(std::chrono::milliseconds(500));
 }
 
 }  // namespace tallsketch

@@ -2,6 +2,7 @@
 // The watchdog, to which every stage is announced, says where a rank is; what breaks inside a stage asks whether it should.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 namespace tallsketch {
@@ -18,7 +19,9 @@ struct Fault {
     kThrow,      // work that ranks agree about fails, with an exception that nobody foresaw
     kOom,        // the same, out of host memory
     kShortRead,  // a file ends too early
-    kNan,        // a number read is NaN
+    // From there on:
+    kNan,   // what is read begins with NaN
+    kSlow,  // every read takes half a second
   };
   int rank = 0;
   std::string stage;
@@ -32,10 +35,13 @@ Fault parse_fault(const std::string& text);
 /// Does what the environment's TALLSKETCH_FAULT says of this rank and stage, if anything; nothing in other builds. One thread.
 void fault_at_stage(int rank, const std::string& stage);
 
-/// Whether a fault of this kind is to happen here and now: once. From any thread.
+/// Whether a fault of this kind is to happen here and now; once, but for those that last. From any thread.
 bool fault_strikes(Fault::Action action);
 
 /// Throws if it is kThrow or kOom that is to happen.
 void fault_in_work();
+
+/// Spoils or delays what was just read, if that is to happen. data  of at least 8 bytes, or of none
+void fault_in_data(void* data, std::size_t bytes);
 
 }  // namespace tallsketch

@@ -7,6 +7,7 @@
 
 #include "src/communicator.h"
 #include "src/error.h"
+#include "src/fault.h"
 #include "src/hdf5_dataset.h"
 #include "src/hdf5_file.h"
 #include "src/host_threads.h"
@@ -54,6 +55,7 @@ class FileSource final : public RowSource {
   void read(RowRange rows, void* a, double* b) override {
     a_.read_decoded(rows, shape_.a_type, static_cast<std::byte*>(a));
     b_.read_doubles(rows, b);
+    fault_in_data(b, static_cast<std::size_t>(rows.size() * shape_.r) * sizeof(double));
   }
 
   void read_encoded(RowRange rows, void* a, double* b) override {
@@ -63,6 +65,7 @@ class FileSource final : public RowSource {
     }
     a_.read_stored(rows, static_cast<std::byte*>(a));
     b_.read_doubles(rows, b);
+    fault_in_data(b, static_cast<std::size_t>(rows.size() * shape_.r) * sizeof(double));
   }
 
   std::int64_t buffer_bytes() const override { return a_.buffer_bytes(shape_.a_type) + b_.buffer_bytes_of_doubles(); }

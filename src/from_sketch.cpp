@@ -116,7 +116,7 @@ FinishedSketch take_sketch(const MadeSketch& made, const SketchJob& job, RowSour
   const Communicator& comm = context.comm;
   const StoredSketch& stored = made.sketch;
   note_sketch_file(made, report);
-  context.watchdog.enter("read", pass_seconds(job));
+  context.watchdog.enter("read", pass_seconds(job, false));
   std::optional<ScaledSource> scaled;
   std::vector<double> b_squares;
   bool reads = false;

@@ -23,7 +23,6 @@ int number(const Environment& environment, const std::string& name) {
 struct DeviceGroup {
   std::string host;
   int visible = 0;
-  int highest_node_rank = 0;
   std::vector<int> ranks;
 
   std::string text() const {
@@ -40,9 +39,8 @@ std::vector<DeviceGroup> device_groups(const std::vector<RankView>& ranks) {
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const RankView& view = ranks[rank];
     const auto [place, is_new] = places.try_emplace({view.host, view.visible}, groups.size());
-    if (is_new) groups.push_back({view.host, view.visible, 0, {}});
+    if (is_new) groups.push_back({view.host, view.visible, {}});
     DeviceGroup& group = groups[place->second];
-    group.highest_node_rank = std::max(group.highest_node_rank, view.node_rank);
     group.ranks.push_back(static_cast<int>(rank));
   }
   return groups;
@@ -60,14 +58,19 @@ Environment process_environment() {
 
 void check_launcher(int mpi_size, const Environment& environment) {
   if (mpi_size != 1) return;
-  const int open_mpi = number(environment, "OMPI_COMM_WORLD_SIZE");
-  require(
-      open_mpi <= 1, ErrorKind::kCommunication,
-      fmt::format("mpirun started {} tasks but MPI has 1 rank: the mpirun and the MPI library of this binary differ "
-                  "(see tallsketch --version); use the mpirun of that library, or --ignore-launcher",
-                  open_mpi));
-  // Under sbatch + mpirun a remote rank sees SLURM_STEP_NUM_TASKS = 1 beside its own OMPI_COMM_WORLD_SIZE.
-  const int slurm = open_mpi == 0 ? number(environment, "SLURM_STEP_NUM_TASKS") : 0;
+  // The first that is there is the launcher that started this process; others may be those that it runs in: under sbatch and
+  // mpirun a remote rank sees SLURM_STEP_NUM_TASKS = 1 beside its own OMPI_COMM_WORLD_SIZE.
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+    if (!environment(name)) continue;
+    const int tasks = number(environment, name);
+    require(
+        tasks <= 1, ErrorKind::kCommunication,
+        fmt::format("mpirun started {} tasks ({}) but MPI has 1 rank: the mpirun and the MPI library of this binary "
+                    "differ (see tallsketch --version); use the mpirun of that library, or --ignore-launcher",
+                    tasks, name));
+    return;
+  }
+  const int slurm = number(environment, "SLURM_STEP_NUM_TASKS");
   require(
       slurm <= 1, ErrorKind::kCommunication,
       fmt::format("Slurm started {} tasks but MPI has 1 rank; try srun --mpi=pmix (srun --mpi=list shows what there "
@@ -75,30 +78,23 @@ void check_launcher(int mpi_size, const Environment& environment) {
                   slurm));
 }
 
-void check_devices(const std::vector<RankView>& ranks, bool may_share) {
-  std::vector<DeviceGroup> wrong;
-  std::int64_t without = 0, too_many = 0;
-  for (const DeviceGroup& group : device_groups(ranks)) {
-    const auto members = static_cast<std::int64_t>(group.ranks.size());
-    // One device shown to each of several ranks may be another one for each: told apart later, by UUID.
-    const bool crowded = group.visible > 1 && group.highest_node_rank >= group.visible && !may_share;
-    if (group.visible == 0) without += members;
-    if (crowded) too_many += members;
-    if (group.visible == 0 || crowded) wrong.push_back(group);
-  }
-  if (wrong.empty()) return;
+std::string device_map(const std::vector<RankView>& ranks) {
   constexpr std::size_t kMost = 8;
+  const auto groups = device_groups(ranks);
   std::string map;
-  for (std::size_t i = 0; i < std::min(kMost, wrong.size()); ++i) map += (i == 0 ? "" : "; ") + wrong[i].text();
-  if (wrong.size() > kMost) map += fmt::format("; and {} more", wrong.size() - kMost);
-  const std::string what =
-      without > 0 ? fmt::format("{} of {} ranks see{} no GPU", without, ranks.size(), without == 1 ? "s" : "")
-                  : fmt::format("{} ranks share nodes with fewer GPUs than ranks, and each needs its own", too_many);
-  const std::string fix =
-      without > 0 ? "check nvidia-smi, CUDA_VISIBLE_DEVICES and the job's GPU request (--gpus-per-node), or use "
-                    "--backend host on all ranks"
-                  : "start fewer ranks a node, or share GPUs with --comm mpi";
-  throw Error(ErrorKind::kCommunication, fmt::format("{} ({}); {}", what, map, fix));
+  for (std::size_t i = 0; i < std::min(kMost, groups.size()); ++i) map += (i == 0 ? "" : "; ") + groups[i].text();
+  if (groups.size() > kMost) map += fmt::format("; and {} more", groups.size() - kMost);
+  return map;
+}
+
+void check_devices(const std::vector<RankView>& ranks) {
+  const auto without =
+      std::count_if(ranks.begin(), ranks.end(), [](const RankView& rank) { return rank.visible == 0; });
+  require(
+      without == 0, ErrorKind::kCommunication,
+      fmt::format("{} of {} ranks see{} no GPU ({}); check nvidia-smi, CUDA_VISIBLE_DEVICES and the job's GPU request "
+                  "(--gpus-per-node), or use --backend host on all ranks",
+                  without, ranks.size(), without == 1 ? "s" : "", device_map(ranks)));
 }
 
 int pick_device(int node_rank, int visible_devices) { return node_rank % visible_devices; }

@@ -1,5 +1,5 @@
-// What the launcher did, checked before anything else: MPI size against the launcher's variables, and the GPU of a
-// rank. Pure functions; called by the drivers and by cuda_backend.
+// What the launcher did, checked before anything else: MPI size against the launcher's variables, and the GPU of a rank. Called
+// by the drivers and by cuda_backend.
 #pragma once
 
 #include <cstdint>
@@ -27,10 +27,13 @@ struct RankView {
   int visible = 0;  // devices
 };
 
-/// Throws Error{kCommunication} unless every rank can have a device, with the map of ranks and devices, and what to change.
-/// ranks      of all, in rank order
-/// may_share  ranks may share a device (--comm mpi)
-void check_devices(const std::vector<RankView>& ranks, bool may_share);
+/// "node a: ranks 0-3 see 4 GPUs; node b: rank 4 sees none", of the first nodes of many.
+std::string device_map(const std::vector<RankView>& ranks);
+
+/// Throws Error{kCommunication} unless every rank sees a device, with the map of those that do not, and what to change. Whether
+/// two ranks hold the same one is found out by its UUID: a launcher may show each rank others.
+/// ranks  of all, in rank order
+void check_devices(const std::vector<RankView>& ranks);
 
 /// Device ordinal of a rank: its node-local rank modulo the devices that it can see. For what check_devices accepts.
 int pick_device(int node_rank, int visible_devices);

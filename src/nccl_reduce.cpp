@@ -30,7 +30,8 @@ class Pause {
 NcclReduce::NcclReduce(const Communicator& comm) : comm_(comm) {
   ncclUniqueId id{};
   comm.together([&] {
-    if (comm.is_root() && ncclGetUniqueId(&id) != ncclSuccess) fail("ncclGetUniqueId", ncclGetLastError(nullptr));
+    if (!comm.is_root()) return;
+    if (const ncclResult_t status = ncclGetUniqueId(&id); status != ncclSuccess) fail("ncclGetUniqueId", status);
   });
   comm.broadcast(&id, sizeof id);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -64,16 +65,13 @@ void NcclReduce::wait(ncclResult_t status, const char* what) {
     const ncclResult_t asked = ncclCommGetAsyncError(nccl_, &state);
     status = asked == ncclSuccess ? state : asked;
   }
-  if (status != ncclSuccess) fail(what, ncclGetErrorString(status));
+  if (status != ncclSuccess) fail(what, status);
 }
 
-void NcclReduce::fail(const char* what, const char* reason) {
-  std::string text = fmt::format("{} failed: {}; {}; NCCL_DEBUG=INFO shows more, --comm mpi avoids NCCL", what, reason,
-                                 nccl_ != nullptr ? ncclGetLastError(nccl_) : "");
-  if (nccl_ != nullptr) {
-    ncclCommAbort(nccl_);
-    nccl_ = nullptr;
-  }
+void NcclReduce::fail(const char* what, ncclResult_t status) {
+  const std::string text = fmt::format("{} failed: {}; {}; NCCL_DEBUG=INFO shows more, --comm mpi avoids NCCL", what,
+                                       ncclGetErrorString(status), nccl_ != nullptr ? ncclGetLastError(nccl_) : "");
+  nccl_ = nullptr;  // not aborted: that may wait for a GPU that hangs, and the job ends with this error
   throw Error(ErrorKind::kCommunication, text);
 }
 

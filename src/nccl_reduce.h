@@ -30,7 +30,7 @@ class NcclReduce {
  private:
   void sum(void* data, std::int64_t count, ncclDataType_t type, cudaStream_t stream);
   void wait(ncclResult_t status, const char* what);
-  [[noreturn]] void fail(const char* what, const char* reason);
+  [[noreturn]] void fail(const char* what, ncclResult_t status);
 
   const Communicator& comm_;
   ncclComm_t nccl_ = nullptr;

@@ -90,7 +90,8 @@ ReduceTiming time_reduce(const ReduceCase& timed, int repeats, const SummedBuffe
     std::int64_t bits = 0;
     comm.together([&] { bits = fingerprint(buffer.get()); });
     if (repeat == 0) first = bits;
-    timing.repeatable = timing.repeatable && comm.min(bits) == first && comm.max(bits) == first;
+    const std::int64_t least = comm.min(bits), most = comm.max(bits);  // both, whatever they are: they are collective
+    timing.repeatable = timing.repeatable && least == first && most == first;
   }
   timing.repeatable = on_all(comm, timing.repeatable);
   timing.median = median(seconds);

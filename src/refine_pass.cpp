@@ -71,7 +71,7 @@ class Passes {
 
   NormalSums pass(const std::vector<double>& x, bool with_b) {
     const Communicator& comm = context_.comm;
-    context_.watchdog.enter("refine", pass_seconds(job_));
+    context_.watchdog.enter("refine", pass_seconds(job_, kept_));
     count_.number += 1;
     NormalSums sums;
     std::int64_t agreed = Wish::kGoOn;

@@ -1,16 +1,14 @@
 #include "src/roll_call.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <cstdint>
 #include <cstring>
+#include <exception>
 #include <map>
 #include <thread>
 
 #include <fmt/format.h>
 
-#include "src/communicator.h"
 #include "src/rank_place.h"
 #include "src/text.h"
 
@@ -20,21 +18,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kAnswer = 1, kTold = 2;  // tags
-constexpr std::size_t kMostNamed = 4;  // ranks of a kind; the others are counted
-
-/// An answer on its way: small enough that MPI sends it without waiting for a receiver.
-struct Message {
-  double idle = 0;
-  std::int64_t waiting = 0;
-  std::array<char, 48> stage{};
-};
-
-Clock::time_point after(double seconds) {
-  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-}
-
-void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
+constexpr int kOverdue = 1, kQuestion = 2, kAnswer = 3, kVerdict = 4;  // tags
+constexpr std::size_t kMostNamed = 4;                                  // hosts in a text; the others are counted
 
 /// "rank 2 on n1", "ranks 2-7 on n1, n2"
 std::string named(const std::vector<int>& ranks, const std::vector<std::string>& hosts) {
@@ -53,6 +38,13 @@ std::string named(const std::vector<int>& ranks, const std::vector<std::string>&
 
 }  // namespace
 
+bool may_go_on(const std::vector<std::optional<Whereabouts>>& answers) {
+  const auto is_missing = [](const auto& answer) { return !answer.has_value(); };
+  const auto is_alive = [](const auto& answer) { return answer && answer->alive; };
+  return std::none_of(answers.begin(), answers.end(), is_missing) &&
+         std::any_of(answers.begin(), answers.end(), is_alive);
+}
+
 std::string absent_text(const std::vector<std::optional<Whereabouts>>& answers, const std::vector<std::string>& hosts) {
   struct Place {
     std::vector<int> ranks;
@@ -68,6 +60,8 @@ std::string absent_text(const std::vector<std::optional<Whereabouts>>& answers, 
     const auto& answer = answers[rank];
     if (!answer) {
       silent.push_back(static_cast<int>(rank));
+    } else if (answer->alive) {
+      continue;
     } else if (!answer->waiting) {
       add(at_work[answer->stage], rank, answer->idle);
     } else if (answer->stage != answers[0]->stage) {
@@ -76,7 +70,7 @@ std::string absent_text(const std::vector<std::optional<Whereabouts>>& answers, 
   }
   std::string text;
   if (!silent.empty()) {
-    text += fmt::format("; no word from {} (lost, stopped, cut off, or still at work)", named(silent, hosts));
+    text += fmt::format("; no word from {} (lost, stopped or cut off)", named(silent, hosts));
   }
   for (const auto& [stage, place] : at_work) {
     text += fmt::format("; {} work{} in stage '{}' without progress for {:.0f} s", named(place.ranks, hosts),
@@ -89,66 +83,85 @@ std::string absent_text(const std::vector<std::optional<Whereabouts>>& answers, 
   return text;
 }
 
-RollCall::RollCall(const Communicator& comm) : rank_(comm.rank()) {
-  if (comm.size() == 1 || !mpi_is_multithreaded()) return;
+bool RollCall::is_possible() { return mpi_is_multithreaded(); }
+
+RollCall::RollCall(const Communicator& comm) : rank_(comm.rank()), size_(comm.size()) {
   check_mpi(MPI_Comm_dup(comm.handle(), &comm_), "MPI_Comm_dup");
   check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   hosts_ = comm.gather(comm.host());
 }
 
 RollCall::~RollCall() {
-  if (comm_ != MPI_COMM_NULL) MPI_Comm_free(&comm_);
+  // An error that only this rank knows of is on its way: it ends the job, and nothing collective may come before.
+  if (comm_ != MPI_COMM_NULL && std::uncaught_exceptions() == 0) MPI_Comm_free(&comm_);
 }
 
-std::string RollCall::ask(const Whereabouts& mine, double seconds) noexcept {
-  if (comm_ == MPI_COMM_NULL) return "";
-  std::vector<std::optional<Whereabouts>> answers(hosts_.size());
+template <class T>
+void RollCall::send(const T& message, int rank, int tag) {
+  letters_.remove_if([](Letter& letter) {
+    int done = 0;
+    return MPI_Test(&letter.request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done != 0;
+  });
+  Letter& letter = letters_.emplace_back();
+  static_assert(sizeof message <= sizeof letter.bytes);
+  std::memcpy(letter.bytes.data(), &message, sizeof message);
+  MPI_Isend(letter.bytes.data(), sizeof message, MPI_BYTE, rank, tag, comm_, &letter.request);
+}
+
+template <class T>
+std::optional<T> RollCall::received(int rank, int tag, int* source) {
+  int arrived = 0;
+  MPI_Status status;
+  if (MPI_Iprobe(rank, tag, comm_, &arrived, &status) != MPI_SUCCESS || arrived == 0) return std::nullopt;
+  T message;
+  const int from = status.MPI_SOURCE;
+  if (MPI_Recv(&message, sizeof message, MPI_BYTE, from, tag, comm_, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+    return std::nullopt;
+  }
+  if (source != nullptr) *source = from;
+  return message;
+}
+
+bool RollCall::is_asked_for() {
+  bool asked = false;
+  while (received<std::int64_t>(MPI_ANY_SOURCE, kOverdue)) asked = true;
+  return asked;
+}
+
+std::vector<std::optional<Whereabouts>> RollCall::call(const Whereabouts& mine, double seconds) {
+  std::vector<std::optional<Whereabouts>> answers(static_cast<std::size_t>(size_));
   answers[0] = mine;
-  std::size_t missing = hosts_.size() - 1;
-  for (const auto end = after(seconds); missing > 0 && Clock::now() < end;) {
-    int arrived = 0;
-    MPI_Status status;
-    if (MPI_Iprobe(MPI_ANY_SOURCE, kAnswer, comm_, &arrived, &status) != MPI_SUCCESS) break;
-    if (arrived == 0) {
-      pause();
-      continue;
+  ++round_;
+  for (int rank = 1; rank < size_; ++rank) send(round_, rank, kQuestion);
+  int missing = size_ - 1;
+  const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  while (missing > 0 && Clock::now() < end) {
+    int source = 0;
+    const auto answer = received<Answer>(MPI_ANY_SOURCE, kAnswer, &source);
+    if (!answer) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    } else if (answer->round == round_) {
+      answers[static_cast<std::size_t>(source)] =
+          Whereabouts{answer->stage.data(), answer->idle, answer->waiting != 0, answer->alive != 0};
+      --missing;
     }
-    Message message;
-    if (MPI_Recv(&message, sizeof message, MPI_BYTE, status.MPI_SOURCE, kAnswer, comm_, MPI_STATUS_IGNORE) !=
-        MPI_SUCCESS)
-      break;
-    answers[static_cast<std::size_t>(status.MPI_SOURCE)] =
-        Whereabouts{message.stage.data(), message.idle, message.waiting != 0};
-    --missing;
   }
-  std::vector<MPI_Request> told;
-  for (std::size_t rank = 1; rank < answers.size(); ++rank) {
-    if (!answers[rank]) continue;
-    told.push_back(MPI_REQUEST_NULL);
-    if (MPI_Isend(nullptr, 0, MPI_BYTE, static_cast<int>(rank), kTold, comm_, &told.back()) != MPI_SUCCESS) break;
-  }
-  int done = 0;
-  for (const auto end = after(seconds); done == 0 && Clock::now() < end; pause()) {
-    if (MPI_Testall(static_cast<int>(told.size()), told.data(), &done, MPI_STATUSES_IGNORE) != MPI_SUCCESS) break;
-  }
-  return absent_text(answers, hosts_);
+  return answers;
 }
 
-bool RollCall::answer(const Whereabouts& mine, double seconds) noexcept {
-  if (comm_ == MPI_COMM_NULL) return false;
-  Message message;
-  message.idle = mine.idle;
-  message.waiting = mine.waiting ? 1 : 0;
-  std::memcpy(message.stage.data(), mine.stage.data(), std::min(mine.stage.size(), message.stage.size() - 1));
-  MPI_Request sent = MPI_REQUEST_NULL, told = MPI_REQUEST_NULL;
-  if (MPI_Irecv(nullptr, 0, MPI_BYTE, 0, kTold, comm_, &told) != MPI_SUCCESS) return false;
-  if (MPI_Isend(&message, sizeof message, MPI_BYTE, 0, kAnswer, comm_, &sent) != MPI_SUCCESS) return false;
-  int is_sent = 0, is_told = 0;
-  for (const auto end = after(seconds); is_told == 0 && Clock::now() < end; pause()) {
-    if (is_sent == 0 && MPI_Test(&sent, &is_sent, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
-    if (MPI_Test(&told, &is_told, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+void RollCall::announce(Verdict verdict) {
+  for (int rank = 1; rank < size_; ++rank) send(verdict, rank, kVerdict);
+}
+
+void RollCall::ask_for() { send(std::int64_t{1}, 0, kOverdue); }
+
+RollCall::Verdict RollCall::listen(const Whereabouts& mine) {
+  while (const auto round = received<std::int64_t>(0, kQuestion)) {
+    Answer answer{*round, mine.waiting ? 1 : 0, mine.alive ? 1 : 0, mine.idle, {}};
+    std::memcpy(answer.stage.data(), mine.stage.data(), std::min(mine.stage.size(), answer.stage.size() - 1));
+    send(answer, 0, kAnswer);
   }
-  return is_told != 0;
+  return received<Verdict>(0, kVerdict).value_or(Verdict::kNone);
 }
 
 }  // namespace tallsketch

@@ -44,7 +44,7 @@ SketchPass sketch_all_rows(const SketchJob& job, RowSource& source, Backend& bac
   const Communicator& comm = context.comm;
   SketchPass pass;
   const auto start = std::chrono::steady_clock::now();
-  context.watchdog.enter("sketch", pass_seconds(job));
+  context.watchdog.enter("sketch", pass_seconds(job, job.kept));
   const CheckpointKeeper* const keeper = job.kept ? nullptr : context.keeper;
   std::int64_t rows_read = job.kept ? 0 : job.shape.m;
   if (keeper != nullptr) {
@@ -87,7 +87,7 @@ SketchPass sketch_all_rows(const SketchJob& job, RowSource& source, Backend& bac
 /// Errors  kNonFinite for NaN and Inf, and with --scaling none for whatever the sketch's precision cannot hold
 std::vector<int> exponents_for_range(const SketchJob& job, const SketchRange& range, RowSource& source,
                                      const SolveContext& context, Report& report) {
-  context.watchdog.enter("look for values out of range", pass_seconds(job));
+  context.watchdog.enter("look for values out of range", pass_seconds(job, false));
   count_pass(job.shape, job.shape.m, report);
   if (job.scaling == ScalingChoice::kNone) {
     throw_if_out_of_range(source, job.rows, job.plan.chunk_rows, job.accumulates(), context.comm);
@@ -136,9 +136,11 @@ void require_finite(const SketchJob& job, const SketchPass& pass) {
 
 }  // namespace
 
-double pass_seconds(const SketchJob& job) {
-  constexpr double kSlowestRead = 0.2e9;  // bytes/s: a tenth of what one loaded core of the slowest machine tried reads
-  return static_cast<double>(job.plan.rank_rows.front().size() * job.shape.a_row_bytes()) / kSlowestRead;
+double pass_seconds(const SketchJob& job, bool kept) {
+  // Bytes/s. A tenth of what one loaded core of the slowest machine tried reads from files, and from memory.
+  constexpr double kSlowestRead = 0.2e9, kSlowestMemory = 1e9;
+  const auto bytes = static_cast<double>(job.plan.rank_rows.front().size() * job.shape.a_row_bytes());
+  return bytes / (kept ? kSlowestMemory : kSlowestRead);
 }
 
 std::vector<double> norms_of_b(const std::vector<double>& squares, const std::vector<int>& exponents, std::int64_t n) {

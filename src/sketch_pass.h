@@ -13,8 +13,9 @@ namespace tallsketch {
 struct Report;
 struct SolveContext;
 
-/// Seconds that a pass over the busiest rank's rows takes at most: a rank that waits for a slower one is not stuck.
-double pass_seconds(const SketchJob& job);
+/// Seconds that a pass over the busiest rank's rows takes on a slow machine, for its deadline.
+/// kept  whether the rows are in memory; otherwise they may come from a slow disk
+double pass_seconds(const SketchJob& job, bool kept);
 
 /// Hands a chunk of the first pass to the backend, and tells watchdog and progress that `done` of this rank's `all` rows that
 /// the pass reads are there.

@@ -1,7 +1,6 @@
 #include "src/watchdog.h"
 
 #include <cstdio>
-#include <future>
 #include <utility>
 
 #include <fmt/format.h>
@@ -19,40 +18,56 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Ranks that wait for the same one are overdue within moments. Rank 0 hears them, the others wait to be told so for longer.
-constexpr double kHearing = 2, kHeard = 4, kRankOneSpeaks = 1;  // seconds
+constexpr std::chrono::milliseconds kListen{200};  // between looks for other ranks' words
+constexpr double kHearing = 5;  // seconds for answers to a roll call; a rank that lives takes kListen
+constexpr double kHeard = 12;   // that an overdue rank waits for rank 0, which may be lost: then it speaks for itself,
+constexpr double kRankOneSpeaks = 1;  // rank 1 before the others, because launchers end a job with its first process
+constexpr double kOfLate = 0.25;      // of the allowance: progress since then shows that a rank that waits is not stuck
+constexpr std::chrono::milliseconds kParting{
+    600};  // for the others to hear that it ends, and to end with the same code
 
 Clock::duration as_duration(double seconds) {
   return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+/// exit would call destructors, which call the very library that hangs.
+[[noreturn]] void end_process() {
+  remove_temporaries();
+  ::_exit(static_cast<int>(ErrorKind::kCommunication));
 }
 
 }  // namespace
 
 Watchdog::Watchdog(double timeout, std::string who, Progress* progress)
     : timeout_(timeout), who_(std::move(who)), progress_(progress), allowance_(timeout) {
-  touch();
-  if (timeout_ > 0) thread_ = std::thread([this] { watch(); });
+  start();
 }
 
 Watchdog::Watchdog(double timeout, const Communicator& comm, Progress* progress)
     : timeout_(timeout),
       who_(fmt::format("rank {} on {}", comm.rank(), comm.host())),
       comm_(&comm),
-      roll_call_(timeout > 0 && comm.size() > 1 ? std::make_unique<RollCall>(comm) : nullptr),
       progress_(progress),
       allowance_(timeout) {
+  if (timeout > 0 && comm.size() > 1 && RollCall::is_possible()) roll_call_ = std::make_unique<RollCall>(comm);
+  start();
+}
+
+void Watchdog::start() {
   touch();
-  if (timeout_ > 0) thread_ = std::thread([this] { watch(); });
+  if (timeout_ <= 0) return;
+  clock_thread_ = std::thread([this] { watch(); });
+  if (roll_call_) talk_thread_ = std::thread([this] { converse(); });
 }
 
 Watchdog::~Watchdog() {
-  if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
-  changed_.notify_one();
-  thread_.join();
+  changed_.notify_all();
+  if (clock_thread_.joinable()) clock_thread_.join();
+  if (talk_thread_.joinable()) talk_thread_.join();
 }
 
 void Watchdog::enter(const std::string& name, double estimate) {
@@ -64,58 +79,99 @@ void Watchdog::enter(const std::string& name, double estimate) {
     allowance_ = timeout_ + 3 * estimate;
   }
   touch();
-  changed_.notify_one();  // the new deadline may be earlier than the one that watch() sleeps for
+  changed_.notify_all();  // the new deadline may be earlier than the one that watch() sleeps for
   fault_at_stage(comm_ != nullptr ? comm_->rank() : 0, name);
 }
 
 void Watchdog::touch() {
   const std::lock_guard lock(mutex_);
   progress_time_ = Clock::now();
-  deadline_ = progress_time_ + as_duration(allowance_);
+  renew();
+}
+
+void Watchdog::renew() {
+  deadline_ = Clock::now() + as_duration(allowance_);
+  overdue_since_.reset();
+}
+
+Whereabouts Watchdog::mine() const {
+  const auto now = Clock::now();
+  Whereabouts mine;
+  mine.stage = stage_;
+  mine.idle = std::chrono::duration<double>(now - progress_time_).count();
+  mine.waiting = comm_ != nullptr && comm_->is_waiting();
+  mine.alive = mine.waiting ? mine.idle < kOfLate * allowance_ : now < deadline_;
+  return mine;
 }
 
 void Watchdog::watch() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
-    if (Clock::now() >= deadline_) end_overdue();
-    changed_.wait_until(lock, deadline_);
+    const auto now = Clock::now();
+    if (now < deadline_) {
+      changed_.wait_until(lock, deadline_);
+      continue;
+    }
+    if (!overdue_since_) overdue_since_ = now;
+    const double patience = !roll_call_ ? 0 : kHeard + (comm_->rank() > 1 ? kRankOneSpeaks : 0);
+    const auto own_word = *overdue_since_ + as_duration(patience);
+    if (now >= own_word) end(mine(), "");
+    changed_.wait_until(lock, own_word);
   }
 }
 
-bool Watchdog::told_elsewhere(const Whereabouts& mine, std::string& of_others) {
-  if (!roll_call_) return false;
-  // In a thread of its own: the MPI that hangs may hold this one, too, and the process ends anyway.
-  std::packaged_task<std::pair<bool, std::string>()> task([this, mine] {
-    if (roll_call_->is_asker()) return std::pair(false, roll_call_->ask(mine, kHearing));
-    return std::pair(roll_call_->answer(mine, kHeard), std::string());
-  });
-  auto outcome = task.get_future();
-  std::thread(std::move(task)).detach();
-  if (outcome.wait_for(as_duration(kHeard + 1)) != std::future_status::ready) return false;
-  const auto [told, others] = outcome.get();
-  of_others = others;
-  // Where rank 0 is lost, rank 1 speaks before the others do: launchers end a job with its first process.
-  if (!told && comm_->rank() > 1) std::this_thread::sleep_for(as_duration(kRankOneSpeaks));
-  return told;
+void Watchdog::converse() {
+  bool has_asked = false;
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    const Whereabouts here = mine();
+    const bool overdue = overdue_since_.has_value();
+    lock.unlock();
+    RollCall::Verdict verdict = RollCall::Verdict::kNone;
+    if (roll_call_->is_caller()) {
+      if (roll_call_->is_asked_for() || overdue) hold_roll_call(here);
+    } else {
+      verdict = roll_call_->listen(here);
+      if (overdue && !has_asked) roll_call_->ask_for();
+      has_asked = overdue;
+    }
+    if (verdict == RollCall::Verdict::kEnd) end_process();
+    lock.lock();
+    if (verdict == RollCall::Verdict::kGoOn && overdue_since_) {
+      renew();
+      has_asked = false;
+    }
+    if (!stop_) changed_.wait_for(lock, kListen);
+  }
 }
 
-void Watchdog::end_overdue() {
-  const std::chrono::duration<double> idle = Clock::now() - progress_time_;
-  const Whereabouts mine{stage_, idle.count(), comm_ != nullptr && comm_->is_waiting()};
-  std::string others;
-  if (!told_elsewhere(mine, others)) {
-    const std::string what =
-        mine.waiting ? fmt::format("{} waited {:.0f} s for other ranks in stage '{}'", who_, allowance_, stage_)
-                     : fmt::format("{}: stage '{}' made no progress for {:.0f} s", who_, stage_, allowance_);
-    const std::string guess = !others.empty() ? "" : mine.waiting ? " (a lost rank?)" : " (a stuck file system?)";
-    const std::string text =
-        fmt::format("tallsketch: error: {}{}{}; raise --timeout if the stage is only slow\n", what, guess, others);
-    const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
-    static_cast<void>(written);
+void Watchdog::hold_roll_call(const Whereabouts& mine) {
+  const auto answers = roll_call_->call(mine, kHearing);
+  std::unique_lock lock(mutex_);
+  if (may_go_on(answers)) {
+    if (overdue_since_) renew();
+    lock.unlock();
+    roll_call_->announce(RollCall::Verdict::kGoOn);
+    return;
   }
-  remove_temporaries();
-  // _exit, not exit: destructors would call the very library that hangs.
-  ::_exit(static_cast<int>(ErrorKind::kCommunication));
+  end(mine, absent_text(answers, roll_call_->hosts()));
+}
+
+void Watchdog::end(const Whereabouts& mine, const std::string& of_others) {
+  ignore_ending_signals();  // a launcher that sees another rank end first
+  const std::string what =
+      mine.waiting ? fmt::format("{} waited {:.0f} s for other ranks in stage '{}'", who_, mine.idle, mine.stage)
+                   : fmt::format("{}: stage '{}' made no progress for {:.0f} s", who_, mine.stage, mine.idle);
+  const std::string guess = !of_others.empty() ? "" : mine.waiting ? " (a lost rank?)" : " (a stuck file system?)";
+  const std::string text =
+      fmt::format("tallsketch: error: {}{}{}; raise --timeout if the stage is only slow\n", what, guess, of_others);
+  const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+  static_cast<void>(written);
+  if (roll_call_ && roll_call_->is_caller() && std::this_thread::get_id() == talk_thread_.get_id()) {
+    roll_call_->announce(RollCall::Verdict::kEnd);
+    std::this_thread::sleep_for(kParting);
+  }
+  end_process();
 }
 
 }  // namespace tallsketch

@@ -1,4 +1,4 @@
-// Watchdog: one thread a rank that ends the process with exit code 8 when a stage outlasts its deadline.
+// Watchdog: ends the process with exit code 8 when a stage outlasts its deadline, and nobody on any rank is at work.
 // A blocking MPI collective cannot time out by itself; without this, one lost rank leaves the others waiting for ever.
 // Made by the drivers; each stage of the solver announces itself, by the way to Progress too: what has a deadline is told.
 #pragma once
@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -19,11 +20,12 @@ class Progress;
 
 class Watchdog {
  public:
-  /// Collective. What ends a job of several ranks is told once, with the ranks that are not where they should be.
+  /// Collective. Of several ranks: an overdue one ends the job only if no rank is at work any more, or one is missing; that is
+  /// told once, by rank 0, with the ranks that keep the others waiting.
   /// timeout   seconds a stage may take beyond its own estimate; <= 0 switches the watchdog off
   /// progress  hears of every stage, and outlives the watchdog; may be null
   Watchdog(double timeout, const Communicator& comm, Progress* progress = nullptr);
-  /// Of a process alone. who  "rank 3 on host" for the message
+  /// Of a process alone, before it has a communicator and after. who  "rank 3 on host" for the message
   Watchdog(double timeout, std::string who, Progress* progress = nullptr);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
@@ -35,23 +37,32 @@ class Watchdog {
   void touch();
 
  private:
+  using Clock = std::chrono::steady_clock;
+
+  void start();
+  /// The thread that looks at the clock. It calls no MPI, which may hang.
   void watch();
-  /// Whether another rank tells of this; otherwise what is to be said of the others.
-  bool told_elsewhere(const Whereabouts& mine, std::string& of_others);
-  [[noreturn]] void end_overdue();
+  /// The thread that talks with other ranks.
+  void converse();
+  void hold_roll_call(const Whereabouts& mine);
+  /// Both with the mutex held.
+  Whereabouts mine() const;
+  void renew();
+  [[noreturn]] void end(const Whereabouts& mine, const std::string& of_others);
 
   double timeout_;
   std::string who_;
   const Communicator* comm_ = nullptr;   // null: alone
   std::unique_ptr<RollCall> roll_call_;  // of several ranks
-  Progress* progress_;
-  std::mutex mutex_;
+  Progress* progress_ = nullptr;
+  std::mutex mutex_;  // for all below
   std::condition_variable changed_;
   std::string stage_ = "start";
   double allowance_ = 0;
-  std::chrono::steady_clock::time_point deadline_, progress_time_;
+  Clock::time_point deadline_, progress_time_;
+  std::optional<Clock::time_point> overdue_since_;  // and not renewed
   bool stop_ = false;
-  std::thread thread_;
+  std::thread clock_thread_, talk_thread_;
 };
 
 }  // namespace tallsketch

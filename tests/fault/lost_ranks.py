@@ -10,7 +10,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from fault_runs import FaultRun, check_end  # noqa: E402  pylint: disable=C0413
-from script_runs import Checks, Folder, in_parallel  # noqa: E402  pylint: disable=C0413
+from script_runs import Checks, Folder, in_parallel, run  # noqa: E402  pylint: disable=C0413
 
 TIMEOUT = 3  # seconds, of --timeout
 # Beyond it: start of the job, 2 s for the roll call, 4 s where nobody answers, mpirun's end of a stopped process; and the
@@ -45,6 +45,18 @@ def check_fault(checks, folder, case):
                  (len(overdue) == 1 and named in overdue[0] or (rank, action) == (0, "stop")), fault_run)
 
 
+def check_slow(checks, folder):
+    """A rank that works for longer than --timeout, a little at a time: the others wait for it, and the job ends well."""
+    name = "rank 1 of 3 reads slowly"
+    made = run(["generate", "p.h5", "--kind", "uniform", "--rows", 6000, "--cols", 6], cwd=folder)
+    checks.check("a problem", made.code == 0, made)
+    arguments = ["solve", os.path.join(folder, "p.h5"), "-o", "x.h5", "--quiet", "--timeout", 2, "--chunk-rows", 200]
+    fault_run = FaultRun(folder, name, "1:sketch:slow", arguments, 3)
+    check_end(checks, name, fault_run, DEADLINE, kept=["x.h5"])
+    checks.check(f"{name}: slower than the time-out, and solved", fault_run.done.code == 0 and fault_run.done.seconds > 4 and
+                 not fault_run.errors, fault_run)
+
+
 def main():
     """All cases."""
     checks = Checks()
@@ -57,6 +69,7 @@ def main():
     with Folder() as folder:
         # These runs wait more than they compute, unless they share GPUs.
         in_parallel(lambda case: check_fault(checks, folder, case), cases, workers=1 if RANKS else 4)
+        check_slow(checks, folder)
     return checks.finish()
 
 

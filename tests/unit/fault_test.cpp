@@ -24,6 +24,7 @@ TEST_CASE("A fault has a rank, a stage, perhaps the entry that counts, and an ac
   CHECK(parse_fault("0:sketch:oom").action == Fault::Action::kOom);
   CHECK(parse_fault("0:sketch:short-read").action == Fault::Action::kShortRead);
   CHECK(parse_fault("0:sketch:nan").action == Fault::Action::kNan);
+  CHECK(parse_fault("0:sketch:slow").action == Fault::Action::kSlow);
 }
 
 TEST_CASE("A text that is no fault is refused and named, so that a test cannot pass without its fault") {

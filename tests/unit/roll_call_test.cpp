@@ -14,8 +14,12 @@ namespace {
 
 const std::vector<std::string> kHosts = {"a", "a", "b", "b"};
 
-Whereabouts waits(const std::string& stage, double idle = 10) { return {stage, idle, true}; }
-Whereabouts works(const std::string& stage, double idle = 10) { return {stage, idle, false}; }
+Whereabouts waits(const std::string& stage, double idle = 10) { return {stage, idle, true, false}; }
+Whereabouts works(const std::string& stage, double idle = 10) { return {stage, idle, false, false}; }
+Whereabouts alive(Whereabouts rank) {
+  rank.alive = true;
+  return rank;
+}
 
 }  // namespace
 
@@ -25,9 +29,9 @@ TEST_CASE("Ranks that wait in the same stage are not named") {
 
 TEST_CASE("Ranks without a word are named with their hosts") {
   CHECK(absent_text({waits("reduce"), waits("reduce"), std::nullopt, waits("reduce")}, kHosts) ==
-        "; no word from rank 2 on b (lost, stopped, cut off, or still at work)");
+        "; no word from rank 2 on b (lost, stopped or cut off)");
   CHECK(absent_text({waits("reduce"), std::nullopt, std::nullopt, std::nullopt}, kHosts) ==
-        "; no word from ranks 1-3 on a, b (lost, stopped, cut off, or still at work)");
+        "; no word from ranks 1-3 on a, b (lost, stopped or cut off)");
 }
 
 TEST_CASE("Ranks that do not wait, or wait elsewhere, keep the others waiting") {
@@ -39,11 +43,22 @@ TEST_CASE("Ranks that do not wait, or wait elsewhere, keep the others waiting") 
   CHECK(absent_text({works("factor"), waits("factor"), waits("factor"), waits("factor")}, kHosts).empty());
 }
 
+TEST_CASE("A job goes on while a rank is alive and none is missing") {
+  CHECK(may_go_on({waits("reduce"), alive(works("sketch"))}));
+  CHECK(may_go_on({alive(waits("reduce")), waits("reduce")}));
+  CHECK_FALSE(may_go_on({waits("reduce"), works("sketch")}));
+  CHECK_FALSE(may_go_on({waits("reduce"), waits("reduce")}));
+  CHECK_FALSE(may_go_on({waits("reduce"), alive(works("sketch")), std::nullopt}));
+  // Who is alive is not named beside those who are missing.
+  CHECK(absent_text({waits("reduce"), alive(works("sketch")), std::nullopt}, kHosts) ==
+        "; no word from rank 2 on b (lost, stopped or cut off)");
+}
+
 TEST_CASE("Hosts beyond a few are counted") {
   std::vector<std::optional<Whereabouts>> answers(100);
   std::vector<std::string> hosts;
   for (int rank = 0; rank < 100; ++rank) hosts.push_back(fmt::format("n{}", rank));
   answers[0] = waits("reduce");
   CHECK(absent_text(answers, hosts) ==
-        "; no word from ranks 1-99 on n1, n2, n3, n4 and 95 more nodes (lost, stopped, cut off, or still at work)");
+        "; no word from ranks 1-99 on n1, n2, n3, n4 and 95 more nodes (lost, stopped or cut off)");
 }
