@@ -52,9 +52,9 @@ void NcclReduce::sum(void* data, std::int64_t count, ncclDataType_t type, cudaSt
     if (status == cudaSuccess) return;
     if (status != cudaErrorNotReady) check(status);
     ncclResult_t state = ncclSuccess;
-    if (ncclCommGetAsyncError(nccl_, &state) != ncclSuccess || (state != ncclSuccess && state != ncclInProgress)) {
-      fail("ncclAllReduce", ncclGetErrorString(state));
-    }
+    const ncclResult_t asked = ncclCommGetAsyncError(nccl_, &state);
+    if (asked != ncclSuccess) fail("ncclCommGetAsyncError", asked);
+    if (state != ncclSuccess && state != ncclInProgress) fail("ncclAllReduce", state);
   }
 }
 
