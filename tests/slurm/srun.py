@@ -117,6 +117,42 @@ def check_signals(checks, cluster, folder):
                      same_bits(read_x(f"{folder}/{name}.x.h5"), whole), done)
 
 
+def check_overdue(checks, cluster, folder):
+    """A rank that hangs: all end within the deadline, non-zero, and the message names rank and stage."""
+    for nodes, rank in ((1, 1), (2, 3), (2, 0)):
+        start = time.monotonic()
+        done = cluster.run([*on_nodes(nodes, 4), "solve", "p.h5", "-o", "overdue.x.h5", "--timeout", "3"], cwd=folder,
+                           environment={"TALLSKETCH_FAULT": f"{rank}:sketch:hang"})
+        gone = wait_until_gone(PROGRAM, GONE)
+        name = f"rank {rank} hangs, {nodes} node{'s' * (nodes > 1)}"
+        checks.check(f"{name}: all gone in time", gone is not None and time.monotonic() - start < GONE, (living(PROGRAM), done))
+        checks.check(f"{name}: code {done[0]} is not 0", done[0] not in (0, None), done)
+        checks.check(f"{name}: one message, of rank and stage", done[2].count("--timeout") == 1 and
+                     f"rank {rank} on" in done[2] and "stage 'sketch'" in done[2], done)
+        checks.check(f"{name}: no x", not os.path.exists(f"{folder}/overdue.x.h5"), os.listdir(folder))
+
+
+# What srun makes of the codes of its tasks: rank 1 ends by itself, the others by the TERM that follows.
+CODES = (("exit 8", "exit 75", 75), ("exit 8", "exit 8", 8), ("kill -9 $$", "exit 75", 137), ("exit 8", "kill -9 $$", 137))
+
+
+def check_codes(checks, cluster, folder):
+    """The highest code of all tasks comes out of srun, 128 + signal of a killed one: preemptible.sbatch and README.md rely on it."""
+    script = f"{folder}/codes.sh"
+    with open(script, "w", encoding="ascii") as file:
+        file.write("""#!/bin/bash
+if ((SLURM_PROCID == 1)); then until [[ -e $3 ]]; do sleep 0.1; done; eval "$1"; fi
+trap "$2" TERM
+touch "$3"
+sleep 60 &
+wait
+""")
+    os.chmod(script, 0o755)
+    for number, (one, others, code) in enumerate(CODES):
+        done = cluster.run([*SRUN, "--ntasks=2", script, one, others, f"{folder}/ready{number}"])
+        checks.check(f"srun, rank 1: {one}, the other: {others}: {code}", done[0] == code, done)
+
+
 def check_killed_rank(checks, cluster, folder):
     """kill -9 of one rank ends all, on its node and on the other, and srun does not say that all is well (C-15)."""
     for nodes, which in ((1, 0), (2, -1), (2, 0)):
@@ -139,7 +175,7 @@ def main():
     print(f"data seed {SEED}")
     with Folder() as folder, SlurmCluster() as cluster:
         write_integer_problem(f"{folder}/p.h5", ROWS, COLS)
-        for part in (check_answers, check_errors, check_wrong_pmi, check_signals, check_killed_rank):
+        for part in (check_answers, check_errors, check_wrong_pmi, check_codes, check_overdue, check_signals, check_killed_rank):
             run_part(checks, part, cluster, folder)
         if checks.failed:
             print(cluster.log())
