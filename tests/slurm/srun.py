@@ -6,6 +6,7 @@ Run by CTest as slurm.srun; skipped without root, the rights to make namespaces,
 import glob
 import os
 import re
+import shutil
 import signal
 import sys
 import time
@@ -28,6 +29,14 @@ GONE = 30  # seconds within which an end must reach all ranks, on a loaded machi
 def on_nodes(nodes, ranks, *options):
     """The srun command line of the templates."""
     return [*SRUN, *options, f"--nodes={nodes}", f"--ntasks={ranks}", PROGRAM]
+
+
+def check_limit(checks, cluster, folder):
+    """The limit of cluster.run() ends grandchildren as well, or it would wait for their end of the pipes."""
+    start = time.monotonic()
+    done = cluster.run(["bash", "-c", "sleep 90; exit 0"], seconds=1, cwd=folder)
+    checks.check("a limit holds for what a command starts", done[0] is None and time.monotonic() - start < GONE and
+                 not living(shutil.which("sleep")), (done, living(shutil.which("sleep"))))
 
 
 def check_answers(checks, cluster, folder):
@@ -88,16 +97,6 @@ def start_slow(cluster, folder, name, nodes, ranks):
     return process
 
 
-def end_of(process):
-    """(code, stdout, stderr) of a process; code None if it does not end."""
-    try:
-        out, err = process.communicate(timeout=2 * GONE)
-        return process.returncode, out, err
-    except Exception:  # pylint: disable=broad-except
-        process.kill()
-        return None, *process.communicate()
-
-
 def check_signals(checks, cluster, folder):
     """TERM and USR1 through Slurm: 75, one message, a checkpoint, no rank left; resumed by other ranks, the same x (C-39)."""
     run(["solve", "p.h5", "--method", "sketch-solve", "-o", "whole.x.h5"], cwd=folder)
@@ -105,7 +104,7 @@ def check_signals(checks, cluster, folder):
     for name, command, nodes, ranks in (("term", ["--signal=TERM"], 1, 2), ("usr1", ["--signal=USR1"], 2, 4), ("cancel", [], 2, 4)):
         process = start_slow(cluster, folder, name, nodes, ranks)
         cluster.run(["scancel", *command, f"--name={name}"])
-        done = end_of(process)
+        done = cluster.finish(process, 2 * GONE)
         checks.check(f"scancel {' '.join(command)}: exit 75, one message", done[0] == 75 and
                      done[2].count("tallsketch: error:") == 1 and "checkpoint written" in done[2], done)
         checks.check(f"scancel {' '.join(command)}: all end", wait_until_gone(PROGRAM, GONE) is not None, living(PROGRAM))
@@ -162,7 +161,7 @@ def check_killed_rank(checks, cluster, folder):
         if ranks:
             os.kill(ranks[which], signal.SIGKILL)
         gone = wait_until_gone(PROGRAM, GONE)
-        done = end_of(process)
+        done = cluster.finish(process, 2 * GONE)
         checks.check(f"killed rank, {nodes} nodes: all gone", gone is not None, living(PROGRAM))
         checks.check(f"killed rank, {nodes} nodes: srun says so", done[0] not in (0, None) and re.search("(?i)killed", done[2]), done)
         checks.check(f"killed rank, {nodes} nodes: no x", not os.path.exists(f"{folder}/killed.x.h5"), os.listdir(folder))
@@ -175,7 +174,7 @@ def main():
     print(f"data seed {SEED}")
     with Folder() as folder, SlurmCluster() as cluster:
         write_integer_problem(f"{folder}/p.h5", ROWS, COLS)
-        for part in (check_answers, check_errors, check_wrong_pmi, check_codes, check_overdue, check_signals, check_killed_rank):
+        for part in (check_limit, check_answers, check_errors, check_wrong_pmi, check_codes, check_overdue, check_signals, check_killed_rank):
             run_part(checks, part, cluster, folder)
         if checks.failed:
             print(cluster.log())
