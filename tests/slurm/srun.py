@@ -22,7 +22,7 @@ from integer_problem import SEED, read_x, same_bits, same_to_rounding, write_int
 from script_runs import PROGRAM, Checks, Folder, run, strict_json  # noqa: E402
 
 ROWS, COLS = 16000, 8
-SRUN = ["srun", "--mpi=pmix", "--kill-on-bad-exit=1"]
+SRUN = ["srun", "--mpi=pmix", "--kill-on-bad-exit=1", "--distribution=block:block"]
 GONE = 30  # seconds within which an end must reach all ranks, on a loaded machine
 
 

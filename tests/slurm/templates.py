@@ -69,7 +69,7 @@ def check_first_tries(checks, project):
         done = project.finish(number)
         report = project.report(f"tallsketch-{number}.json")
         checks.check(f"{name}: completed", done[:2] == ("COMPLETED", "0:0"), done)
-        checks.check(f"{name}: shows the srun line", f"+ srun --mpi=pmix --kill-on-bad-exit=1 --nodes={nodes} --ntasks={2 * nodes} "
+        checks.check(f"{name}: shows the srun line", f"+ srun --mpi=pmix --kill-on-bad-exit=1 --distribution=block:block --nodes={nodes} --ntasks={2 * nodes} "
                      "--ntasks-per-node=2 --cpus-per-task=2 " in done[2] and "gpu" not in done[2], done)
         checks.check(f"{name}: solved, on {nodes} nodes", report.get("status") == "solved" and
                      (report["comm"]["size"], report["comm"]["nodes"]) == (2 * nodes, nodes), report)
@@ -234,12 +234,15 @@ def check_gpus(checks, project):
     with open(seen, "w", encoding="ascii") as file:
         file.write('#!/bin/bash\necho "rank $SLURM_PROCID on $(hostname) sees $CUDA_VISIBLE_DEVICES with $*"\n')
     os.chmod(seen, 0o755)
-    number = project.submit("slurm/multi_node.sbatch", "p.h5", TALLSKETCH=seen, TALLSKETCH_GPUS_PER_NODE="2")
-    state, code, log = project.finish(number)
-    ranks = sorted(line for line in log.splitlines() if line.startswith("rank "))
-    checks.check("GPUs: a rank each, and all of the node's visible", (state, code) == ("COMPLETED", "0:0") and ranks == [
-        f"rank {rank} on n{1 + rank // 2} sees 0,1 with solve --backend cuda p.h5" for rank in range(4)], log)
-    checks.check("GPUs: by --gpus-per-node", "--gpus-per-node=2" in log, log)
+    for name, asked, request in (("not asked for by the job", {}, None), ("asked for", {"SBATCH_GPUS_PER_NODE": "2"}, "gres:gpu:2")):
+        number = project.submit("slurm/multi_node.sbatch", "p.h5", TALLSKETCH=seen, TALLSKETCH_GPUS_PER_NODE="2", **asked)
+        state, code, log = project.finish(number)
+        ranks = sorted(line for line in log.splitlines() if line.startswith("rank "))
+        checks.check(f"GPUs, {name}: a rank each, and all of the node's visible", (state, code) == ("COMPLETED", "0:0") and ranks == [
+            f"rank {rank} on n{1 + rank // 2} sees 0,1 with solve --backend cuda p.h5" for rank in range(4)], log)
+        checks.check(f"GPUs, {name}: by --gpus-per-node", "--gpus-per-node=2" in log, log)
+        record = project.cluster.job(number)
+        checks.check(f"GPUs, {name}: the job's request", record.get("TresPerNode") == request, record)
 
 
 def main():

@@ -21,7 +21,7 @@ from two_hosts import TwoHosts  # noqa: E402
 
 ROWS, COLS = 16000, 8
 GONE = 30  # seconds within which an end must reach all ranks, on a loaded machine
-CUT = 60   # the same where the cable is cut: 11 s by the settings of site.env, if nothing else is slow
+CUT = 60   # the same where the cable is cut: 5 + 3 x 2 s by the settings of site.env, if nothing else is slow
 
 
 NESTED = "import os, isolation\nisolation.isolate()\nprint(os.readlink('/proc/self/ns/pid'))\n"
