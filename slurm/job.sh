@@ -19,7 +19,8 @@ read_site() {
   tallsketch_setup || die "tallsketch_setup of $site failed"
   set -u
   if [[ -z $TALLSKETCH ]]; then
-    for candidate in "${slurm_folder%/*}"/build/{cuda,host}/tallsketch; do
+    # In the project's folder, or in DIR/share/tallsketch as `cmake --install` leaves them.
+    for candidate in "${slurm_folder%/*}"/build/{cuda,host}/tallsketch "${slurm_folder%/share/tallsketch/slurm}/bin/tallsketch"; do
       # A cuda build is for GPUs; where there are none, the host build does.
       [[ -x $candidate && ($TALLSKETCH_BACKEND != host || $candidate != */cuda/*) ]] && break
       candidate=
@@ -30,14 +31,25 @@ read_site() {
   [[ -x $TALLSKETCH ]] || die "TALLSKETCH='$TALLSKETCH' is no program"
 }
 
+# least_cores: of the nodes of this job; they need not be alike: SLURM_JOB_CPUS_PER_NODE is such as 64(x4),32.
+least_cores() {
+  local least="" count
+  for count in ${SLURM_JOB_CPUS_PER_NODE//,/ }; do
+    count=${count%%(*}
+    [[ -n $least ]] && ((least <= count)) || least=$count
+  done
+  echo "$least"
+}
+
+# cores_per_rank: of a full node, so that a rank has as many in all runs of a study; 0 where there are fewer than ranks.
+cores_per_rank() { echo "${TALLSKETCH_CPUS_PER_TASK:-$(($(least_cores) / TALLSKETCH_RANKS_PER_NODE))}"; }
+
 # on_ranks RANKS ARGUMENTS...: runs tallsketch on so many ranks of this job, one node filled after the other, and shows the
 # command line. The exit code is the program's; 2 where the job is too small.
 on_ranks() {
-  local ranks=$1 per_node=$TALLSKETCH_RANKS_PER_NODE cores cpus nodes words
+  local ranks=$1 per_node=$TALLSKETCH_RANKS_PER_NODE cpus nodes words
   shift
-  cores=${SLURM_CPUS_ON_NODE:-${SLURM_JOB_CPUS_PER_NODE%%[(,]*}} # salloc sets only the latter, such as 64(x4)
-  # Of a full node, so that a rank has as many in all runs of a study.
-  cpus=${TALLSKETCH_CPUS_PER_TASK:-$((cores / per_node))}
+  cpus=$(cores_per_rank)
   ((per_node <= ranks)) || per_node=$ranks
   nodes=$(((ranks + per_node - 1) / per_node))
   if ((nodes > SLURM_JOB_NUM_NODES)); then
@@ -45,7 +57,7 @@ on_ranks() {
     return 2
   fi
   if ((cpus == 0)); then
-    say "$TALLSKETCH_RANKS_PER_NODE ranks a node, and this job has $cores cores there: keep --exclusive, or ask for more"
+    say "$TALLSKETCH_RANKS_PER_NODE ranks a node, and this job has $(least_cores) cores there: keep --exclusive, or ask for more"
     return 2
   fi
   read -ra words <<<"$TALLSKETCH_LAUNCHER"

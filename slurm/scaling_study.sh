@@ -19,7 +19,8 @@ Solves made-up problems (nothing is stored) on each number of ranks.
   --backend B             cuda | host | auto (default: by site.env)
   --launcher "mpirun -n"  command that starts RANKS ranks as LAUNCHER RANKS PROGRAM (default: srun by site.env inside a
                           Slurm job, else mpirun --bind-to none -n)
-  --out DIR               folder of the results (default: scaling); results that are there are not measured again
+  --out DIR               folder of the results (default: scaling); results that are there are not measured again;
+                          sizes, options, backend, launcher, ranks of a node, threads and version must be those of DIR/settings
   --force                 measure these runs again
 Results: DIR/strong.ranks-0004.run-01.json and so on. Exit code: 0, 2 for wrong use, 1 where a run failed: it is named,
 the others go on, its output is kept in DIR/failed. Then: slurm/plot_scaling.py DIR
@@ -75,22 +76,34 @@ case $what in refine | sketch-solve | sketch) ;; *) die "--what '$what' is none 
 case $backend in '' | auto | cuda | host) ;; *) die "--backend '$backend' is none of auto, cuda, host" ;; esac
 
 read_site
-if [[ -z ${SLURM_JOB_ID:-} || -n $launcher ]] && [[ -z ${OMP_NUM_THREADS:-} ]]; then
-  # As many for a rank in all runs; without this, fewer ranks would have more each.
-  most=$(printf '%s\n' "${counts[@]}" | sort -n | tail -n 1)
-  export OMP_NUM_THREADS=$(($(nproc) > most ? $(nproc) / most : 1))
-  echo "OMP_NUM_THREADS=$OMP_NUM_THREADS, for all runs (set it to choose)"
+if [[ -z $launcher && -n ${SLURM_JOB_ID:-} ]]; then
+  by_srun=1 ranks_per_node=$TALLSKETCH_RANKS_PER_NODE
+  threads=$(cores_per_rank)
+else
+  by_srun=0 ranks_per_node="" # the launcher's business
+  launcher=${launcher:-mpirun --bind-to none -n}
+  if [[ -z ${OMP_NUM_THREADS:-} ]]; then
+    # As many for a rank in all runs; without this, fewer ranks would have more each.
+    most=$(printf '%s\n' "${counts[@]}" | sort -n | tail -n 1)
+    export OMP_NUM_THREADS=$(($(nproc) > most ? $(nproc) / most : 1))
+    echo "OMP_NUM_THREADS=$OMP_NUM_THREADS, for all runs (set it to choose)"
+  fi
+  threads=$OMP_NUM_THREADS
 fi
 backend=${backend:-$TALLSKETCH_BACKEND}
-mkdir -p "$out" || die "cannot make the folder '$out'"
 
-# One folder, one study: other sizes or options would be compared with these as if they were the same.
-settings="what=$what rows=$rows rows-per-rank=$rows_per_rank cols=$cols backend=$backend resident=$resident options=${*@Q}"
-if [[ -f $out/settings && $(<"$out/settings") != "$settings" ]]; then
-  die "$out holds another study: choose another --out
-  there: $(<"$out/settings")
-  now:   $settings"
-fi
+# start RANKS ARGUMENTS...
+start() {
+  local ranks=$1 words
+  if ((by_srun)); then
+    on_ranks "$@"
+    return
+  fi
+  read -ra words <<<"$launcher"
+  run_shown "${words[@]}" "$ranks" "$TALLSKETCH" "${@:2}"
+}
+
+mkdir -p "$out" || die "cannot make the folder '$out'"
 scratch=$(mktemp -d "$out/.run.XXXXXX")
 running=0
 finish() {
@@ -98,19 +111,22 @@ finish() {
   rm -rf "$scratch"
 }
 trap finish EXIT
+
+# Asked for by the launcher: a program of Open MPI that srun has not started may refuse to run inside a job.
+version=$(start 1 --version 2>"$scratch/log" | grep '^tallsketch ') || {
+  cat "$scratch/log" >&2
+  die "'$TALLSKETCH --version' failed"
+}
+# One folder, one study: other sizes, threads or programs would be compared with these as if they were the same.
+settings="what=$what rows=$rows rows-per-rank=$rows_per_rank cols=$cols backend=$backend resident=$resident threads=$threads"
+settings+=" ranks-per-node=$ranks_per_node launcher=${launcher:-$TALLSKETCH_LAUNCHER} version=${version#tallsketch } options=${*@Q}"
+if [[ -f $out/settings && $(<"$out/settings") != "$settings" ]]; then
+  die "$out holds another study: choose another --out, or go on with the same settings (threads: OMP_NUM_THREADS, by srun TALLSKETCH_CPUS_PER_TASK)
+  there: $(<"$out/settings")
+  now:   $settings"
+fi
 printf '%s\n' "$settings" >"$scratch/settings"
 mv "$scratch/settings" "$out/settings"
-
-# start RANKS ARGUMENTS...
-start() {
-  local ranks=$1 words
-  if [[ -z $launcher && -n ${SLURM_JOB_ID:-} ]]; then
-    on_ranks "$@"
-    return
-  fi
-  read -ra words <<<"${launcher:-mpirun --bind-to none -n}"
-  run_shown "${words[@]}" "$ranks" "$TALLSKETCH" "${@:2}"
-}
 
 # measure RANKS ROWS RESULT OPTIONS...: the program's exit code; RESULT is there only after 0. Everything else that is said
 # goes to standard output.

@@ -20,9 +20,9 @@ HAVE_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
 PICTURES = [f"{name}.{kind}" for name in ("efficiency", "phases", "speedup") for kind in ("png", "svg")]
 
 
-def study(folder, *arguments):
-    """scaling_study.sh, in a folder, with this build's program and mpirun."""
-    settings = {"TALLSKETCH": PROGRAM, "OMP_NUM_THREADS": "1"}
+def study(folder, *arguments, **changes):
+    """scaling_study.sh, in a folder, with this build's program and mpirun; changes of the environment."""
+    settings = {"TALLSKETCH": PROGRAM, "OMP_NUM_THREADS": "1", **changes}
     return run_command([STUDY, "--launcher", f"{MPIEXEC} -n", *map(str, arguments)], cwd=folder, environment=settings)
 
 
@@ -34,6 +34,50 @@ def plot(*arguments):
 def results(folder):
     """Names of the results in a folder, sorted as a shell would."""
     return sorted(name for name in os.listdir(folder) if name.endswith(".json"))
+
+
+def two_processors(folder):
+    """A folder with a program `nproc` that says 2."""
+    path = os.path.join(folder, "bin")
+    os.makedirs(path)
+    write_program(os.path.join(path, "nproc"), "echo 2")
+    return path
+
+
+def write_program(path, line):
+    """A shell script of one line."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="ascii") as file:
+        file.write(f"#!/bin/bash\n{line}\n")
+    os.chmod(path, 0o755)
+
+
+def job(folder, line, **settings):
+    """Standard output of a line of shell after job.sh, of slurm/ in a folder, was read."""
+    script = f"set -euo pipefail; . '{folder}/slurm/job.sh'; {line}"
+    return run_command(["bash", "-c", script], environment=settings)
+
+
+def check_job(checks, folder):
+    """What job.sh finds out before it runs anything: cores of unlike nodes, the program of an installation, a failed set-up."""
+    source = os.path.dirname(os.path.dirname(STUDY))
+    for cores, least in (("64", 64), ("64(x4)", 64), ("64(x4),32", 32), ("8,16(x2),12", 8), ("9,10", 9)):
+        done = job(source, "least_cores", SLURM_JOB_CPUS_PER_NODE=cores)
+        checks.check(f"cores: {least} of {cores}", done.out.strip() == str(least), done)
+    shared = os.path.join(folder, "prefix", "share", "tallsketch")
+    shutil.copytree(os.path.join(source, "slurm"), os.path.join(shared, "slurm"))
+    program = os.path.join(folder, "prefix", "bin", "tallsketch")
+    write_program(program, ":")
+    done = job(shared, 'read_site; echo "$TALLSKETCH"', TALLSKETCH="")
+    checks.check("program: that of the installation", done.out.strip() == program, done)
+    site = os.path.join(shared, "slurm", "site.env")
+    with open(site, encoding="utf-8") as file:
+        text = file.read()
+    with open(site, "w", encoding="utf-8") as file:  # as a user would: only the mark of the comment goes
+        file.write(text.replace("#module ", "module "))
+    for failing, code in (("purge", 2), ("load", 2), ("none", 0)):
+        done = job(shared, f"module() {{ [[ $1 != {failing} ]]; }}; read_site", TALLSKETCH=program)
+        checks.check(f"modules: 'module {failing}' fails", done.code == code and ("tallsketch_setup" in done.err) == (code == 2), done)
 
 
 def check_study(checks, folder):
@@ -64,6 +108,24 @@ def check_study(checks, folder):
     done = study(folder, *small, "--cols", 9, "--out", out)
     checks.check("study: another study is refused", done.code == 2 and "another study" in done.err and
                  "cols=8" in done.err and "cols=9" in done.err, done)
+    # Threads chosen by the script: 2 cores for 1 rank, then, for 2 ranks, 1 each.
+    processors = {"OMP_NUM_THREADS": "", "PATH": f"{two_processors(folder)}:{os.environ['PATH']}"}
+    for ranks, changes, code, words in ((1, processors, 0, "OMP_NUM_THREADS=2"), (2, processors, 2, "(threads: OMP_NUM_THREADS"),
+                                        (2, {"OMP_NUM_THREADS": "2"}, 0, "1 measured")):
+        done = study(folder, "--ranks", ranks, "--rows", "20k", "--cols", 8, "--repeats", 1, "--out", os.path.join(folder, "threads"),
+                     **changes)
+        checks.check(f"study: {ranks} ranks with {changes.get('OMP_NUM_THREADS') or 'any'} threads in a study of 2", done.code == code and
+                     words in done.out + done.err, done)
+    with open(os.path.join(folder, "threads", "settings"), encoding="utf-8") as file:
+        settings = file.read()
+    checks.check("study: settings name threads, launcher and version", all(word in settings for word in (
+        "threads=2 ", f"launcher={MPIEXEC} -n ", "version=", "(commit ")), settings)
+    done = study(folder, "--ranks", 2, "--rows", "20k", "--cols", 8, "--repeats", 1, "--out", os.path.join(folder, "threads"),
+                 "--launcher", f"{MPIEXEC} --bind-to none -n", OMP_NUM_THREADS="2")
+    checks.check("study: another launcher is another study", done.code == 2 and "another study" in done.err, done)
+    done = study(folder, "--rows", "20k", "--out", os.path.join(folder, "false"), TALLSKETCH=shutil.which("false"))
+    checks.check("study: a program without a version is refused", done.code == 2 and "--version' failed" in done.err and
+                 os.listdir(os.path.join(folder, "false")) == [], done)
 
     out = os.path.join(folder, "failing")  # 2 rows for 8 columns are too few; with 20 a rank all is well from 1 rank on
     done = study(folder, "--ranks", "1,2", "--rows", 2, "--rows-per-rank", 20, "--cols", 8, "--repeats", 1, "--out", out)
@@ -219,7 +281,7 @@ def check_pictures(checks, folder):
 def main():
     checks = Checks()
     with Folder() as folder:
-        for part in (check_study, check_kinds, check_usage, check_numbers, check_bad_results):
+        for part in (check_job, check_study, check_kinds, check_usage, check_numbers, check_bad_results):
             part(checks, folder)
         if HAVE_MATPLOTLIB:
             check_pictures(checks, folder)

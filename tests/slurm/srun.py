@@ -6,6 +6,7 @@ Run by CTest as slurm.srun; skipped without root, the rights to make namespaces,
 import glob
 import os
 import re
+import shutil
 import signal
 import sys
 import time
@@ -21,13 +22,21 @@ from integer_problem import SEED, read_x, same_bits, same_to_rounding, write_int
 from script_runs import PROGRAM, Checks, Folder, run, strict_json  # noqa: E402
 
 ROWS, COLS = 16000, 8
-SRUN = ["srun", "--mpi=pmix", "--kill-on-bad-exit=1"]
+SRUN = ["srun", "--mpi=pmix", "--kill-on-bad-exit=1", "--distribution=block:block"]
 GONE = 30  # seconds within which an end must reach all ranks, on a loaded machine
 
 
 def on_nodes(nodes, ranks, *options):
     """The srun command line of the templates."""
     return [*SRUN, *options, f"--nodes={nodes}", f"--ntasks={ranks}", PROGRAM]
+
+
+def check_limit(checks, cluster, folder):
+    """The limit of cluster.run() ends grandchildren as well, or it would wait for their end of the pipes."""
+    start = time.monotonic()
+    done = cluster.run(["bash", "-c", "sleep 90; exit 0"], seconds=1, cwd=folder)
+    checks.check("a limit holds for what a command starts", done[0] is None and time.monotonic() - start < GONE and
+                 not living(shutil.which("sleep")), (done, living(shutil.which("sleep"))))
 
 
 def check_answers(checks, cluster, folder):
@@ -88,16 +97,6 @@ def start_slow(cluster, folder, name, nodes, ranks):
     return process
 
 
-def end_of(process):
-    """(code, stdout, stderr) of a process; code None if it does not end."""
-    try:
-        out, err = process.communicate(timeout=2 * GONE)
-        return process.returncode, out, err
-    except Exception:  # pylint: disable=broad-except
-        process.kill()
-        return None, *process.communicate()
-
-
 def check_signals(checks, cluster, folder):
     """TERM and USR1 through Slurm: 75, one message, a checkpoint, no rank left; resumed by other ranks, the same x (C-39)."""
     run(["solve", "p.h5", "--method", "sketch-solve", "-o", "whole.x.h5"], cwd=folder)
@@ -105,7 +104,7 @@ def check_signals(checks, cluster, folder):
     for name, command, nodes, ranks in (("term", ["--signal=TERM"], 1, 2), ("usr1", ["--signal=USR1"], 2, 4), ("cancel", [], 2, 4)):
         process = start_slow(cluster, folder, name, nodes, ranks)
         cluster.run(["scancel", *command, f"--name={name}"])
-        done = end_of(process)
+        done = cluster.finish(process, 2 * GONE)
         checks.check(f"scancel {' '.join(command)}: exit 75, one message", done[0] == 75 and
                      done[2].count("tallsketch: error:") == 1 and "checkpoint written" in done[2], done)
         checks.check(f"scancel {' '.join(command)}: all end", wait_until_gone(PROGRAM, GONE) is not None, living(PROGRAM))
@@ -117,6 +116,42 @@ def check_signals(checks, cluster, folder):
                      same_bits(read_x(f"{folder}/{name}.x.h5"), whole), done)
 
 
+def check_overdue(checks, cluster, folder):
+    """A rank that hangs: all end within the deadline, non-zero, and the message names rank and stage."""
+    for nodes, rank in ((1, 1), (2, 3), (2, 0)):
+        start = time.monotonic()
+        done = cluster.run([*on_nodes(nodes, 4), "solve", "p.h5", "-o", "overdue.x.h5", "--timeout", "3"], cwd=folder,
+                           environment={"TALLSKETCH_FAULT": f"{rank}:sketch:hang"})
+        gone = wait_until_gone(PROGRAM, GONE)
+        name = f"rank {rank} hangs, {nodes} node{'s' * (nodes > 1)}"
+        checks.check(f"{name}: all gone in time", gone is not None and time.monotonic() - start < GONE, (living(PROGRAM), done))
+        checks.check(f"{name}: code {done[0]} is not 0", done[0] not in (0, None), done)
+        checks.check(f"{name}: one message, of rank and stage", done[2].count("--timeout") == 1 and
+                     f"rank {rank} on" in done[2] and "stage 'sketch'" in done[2], done)
+        checks.check(f"{name}: no x", not os.path.exists(f"{folder}/overdue.x.h5"), os.listdir(folder))
+
+
+# What srun makes of the codes of its tasks: rank 1 ends by itself, the others by the TERM that follows.
+CODES = (("exit 8", "exit 75", 75), ("exit 8", "exit 8", 8), ("kill -9 $$", "exit 75", 137), ("exit 8", "kill -9 $$", 137))
+
+
+def check_codes(checks, cluster, folder):
+    """The highest code of all tasks comes out of srun, 128 + signal of a killed one: preemptible.sbatch and README.md rely on it."""
+    script = f"{folder}/codes.sh"
+    with open(script, "w", encoding="ascii") as file:
+        file.write("""#!/bin/bash
+if ((SLURM_PROCID == 1)); then until [[ -e $3 ]]; do sleep 0.1; done; eval "$1"; fi
+trap "$2" TERM
+touch "$3"
+sleep 60 &
+wait
+""")
+    os.chmod(script, 0o755)
+    for number, (one, others, code) in enumerate(CODES):
+        done = cluster.run([*SRUN, "--ntasks=2", script, one, others, f"{folder}/ready{number}"])
+        checks.check(f"srun, rank 1: {one}, the other: {others}: {code}", done[0] == code, done)
+
+
 def check_killed_rank(checks, cluster, folder):
     """kill -9 of one rank ends all, on its node and on the other, and srun does not say that all is well (C-15)."""
     for nodes, which in ((1, 0), (2, -1), (2, 0)):
@@ -126,7 +161,7 @@ def check_killed_rank(checks, cluster, folder):
         if ranks:
             os.kill(ranks[which], signal.SIGKILL)
         gone = wait_until_gone(PROGRAM, GONE)
-        done = end_of(process)
+        done = cluster.finish(process, 2 * GONE)
         checks.check(f"killed rank, {nodes} nodes: all gone", gone is not None, living(PROGRAM))
         checks.check(f"killed rank, {nodes} nodes: srun says so", done[0] not in (0, None) and re.search("(?i)killed", done[2]), done)
         checks.check(f"killed rank, {nodes} nodes: no x", not os.path.exists(f"{folder}/killed.x.h5"), os.listdir(folder))
@@ -139,7 +174,7 @@ def main():
     print(f"data seed {SEED}")
     with Folder() as folder, SlurmCluster() as cluster:
         write_integer_problem(f"{folder}/p.h5", ROWS, COLS)
-        for part in (check_answers, check_errors, check_wrong_pmi, check_signals, check_killed_rank):
+        for part in (check_limit, check_answers, check_errors, check_wrong_pmi, check_codes, check_overdue, check_signals, check_killed_rank):
             run_part(checks, part, cluster, folder)
         if checks.failed:
             print(cluster.log())

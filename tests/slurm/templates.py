@@ -69,7 +69,7 @@ def check_first_tries(checks, project):
         done = project.finish(number)
         report = project.report(f"tallsketch-{number}.json")
         checks.check(f"{name}: completed", done[:2] == ("COMPLETED", "0:0"), done)
-        checks.check(f"{name}: shows the srun line", f"+ srun --mpi=pmix --kill-on-bad-exit=1 --nodes={nodes} --ntasks={2 * nodes} "
+        checks.check(f"{name}: shows the srun line", f"+ srun --mpi=pmix --kill-on-bad-exit=1 --distribution=block:block --nodes={nodes} --ntasks={2 * nodes} "
                      "--ntasks-per-node=2 --cpus-per-task=2 " in done[2] and "gpu" not in done[2], done)
         checks.check(f"{name}: solved, on {nodes} nodes", report.get("status") == "solved" and
                      (report["comm"]["size"], report["comm"]["nodes"]) == (2 * nodes, nodes), report)
@@ -169,6 +169,45 @@ def check_requeue(checks, project):
                  same_bits(read_x(f"{project.folder}/c.x.h5"), read_x(f"{project.folder}/whole.x.h5")), log)
 
 
+# Stands for tallsketch: rank 1 fails with 8, the others answer Slurm's TERM with 75; the second try saves something first.
+FAILING = """#!/bin/bash
+while [[ $1 != --checkpoint ]]; do shift; done
+ready=$2.ready.${SLURM_RESTART_COUNT:-0}
+if ((SLURM_PROCID == 1)); then
+  until [[ -e $ready ]]; do sleep 0.1; done
+  [[ ${SLURM_RESTART_COUNT:-0} != 1 ]] || echo saved >"$2"
+  exit 8
+fi
+trap 'exit 75' TERM
+touch "$ready"
+sleep 60 &
+wait
+"""
+
+
+def check_failing(checks, project):
+    """A job that fails again and again is not queued again for ever: not where the program says 8, and not where srun makes 75 of it."""
+    failing = f"{project.folder}/failing.sh"
+    with open(failing, "w", encoding="ascii") as file:
+        file.write(FAILING)
+    os.chmod(failing, 0o755)
+    masked = project.submit("slurm/preemptible.sbatch", TALLSKETCH=failing)
+    # At most one requeue: if it is queued again, the test shall fail soon.
+    overdue = project.submit("slurm/preemptible.sbatch", "p.h5", "--timeout", "3", *SLOW, TALLSKETCH_FAULT="1:sketch:hang",
+                             TALLSKETCH_MAX_REQUEUES="1")
+    state, code, log = project.finish(overdue)
+    checks.check("a rank that hangs: FAILED, soon, and the message is in the log", (state, code) == ("FAILED", "8:0") and
+                 "without progress for 3 s" in log, (state, code, log))
+    record = project.cluster.wait_for(masked, seconds=240)  # each time Slurm waits until old credentials have expired
+    log = project.log(masked)
+    checks.check("failed, and 75 by srun: twice more without a save, then never again", (record["JobState"], record["ExitCode"]) == (
+        "FAILED", "75:0") and "not queued again: 3 tries in a row saved nothing" in log, (record, log))
+    checks.check("failed, and 75 by srun: a save begins the count anew", record.get("Restarts") == "4" and
+                 log.count("+ scontrol requeue") == 4, (record, log))
+    left = [name for name in os.listdir(project.folder) if name.startswith(f"tallsketch-{masked}.") and "ready" not in name]
+    checks.check("failed, and 75 by srun: nothing is left but the checkpoint", left == [f"tallsketch-{masked}.checkpoint.h5"], left)
+
+
 def check_scaling(checks, project):
     """A study as a job array, and within one job: the same files; drawn into a table."""
     small = ["--rows", "20k", "--rows-per-rank", "10k", "--cols", "8", "--repeats", "1"]
@@ -195,12 +234,15 @@ def check_gpus(checks, project):
     with open(seen, "w", encoding="ascii") as file:
         file.write('#!/bin/bash\necho "rank $SLURM_PROCID on $(hostname) sees $CUDA_VISIBLE_DEVICES with $*"\n')
     os.chmod(seen, 0o755)
-    number = project.submit("slurm/multi_node.sbatch", "p.h5", TALLSKETCH=seen, TALLSKETCH_GPUS_PER_NODE="2")
-    state, code, log = project.finish(number)
-    ranks = sorted(line for line in log.splitlines() if line.startswith("rank "))
-    checks.check("GPUs: a rank each, and all of the node's visible", (state, code) == ("COMPLETED", "0:0") and ranks == [
-        f"rank {rank} on n{1 + rank // 2} sees 0,1 with solve --backend cuda p.h5" for rank in range(4)], log)
-    checks.check("GPUs: by --gpus-per-node", "--gpus-per-node=2" in log, log)
+    for name, asked, request in (("not asked for by the job", {}, None), ("asked for", {"SBATCH_GPUS_PER_NODE": "2"}, "gres:gpu:2")):
+        number = project.submit("slurm/multi_node.sbatch", "p.h5", TALLSKETCH=seen, TALLSKETCH_GPUS_PER_NODE="2", **asked)
+        state, code, log = project.finish(number)
+        ranks = sorted(line for line in log.splitlines() if line.startswith("rank "))
+        checks.check(f"GPUs, {name}: a rank each, and all of the node's visible", (state, code) == ("COMPLETED", "0:0") and ranks == [
+            f"rank {rank} on n{1 + rank // 2} sees 0,1 with solve --backend cuda p.h5" for rank in range(4)], log)
+        checks.check(f"GPUs, {name}: by --gpus-per-node", "--gpus-per-node=2" in log, log)
+        record = project.cluster.job(number)
+        checks.check(f"GPUs, {name}: the job's request", record.get("TresPerNode") == request, record)
 
 
 def main():
@@ -208,7 +250,7 @@ def main():
     print(f"data seed {SEED}")
     with Folder() as folder, SlurmCluster() as cluster:
         project = Project(cluster, folder)
-        for part in (check_first_tries, check_own_files, check_failures, check_requeue, check_scaling, check_gpus):
+        for part in (check_first_tries, check_own_files, check_failures, check_requeue, check_failing, check_scaling, check_gpus):
             run_part(checks, part, project)
         checks.check("all processes have ended", wait_until_gone(PROGRAM, 30) is not None, living(PROGRAM))
         if checks.failed:

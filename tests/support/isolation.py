@@ -11,7 +11,7 @@ import sys
 import time
 
 SKIPPED = 77
-_MARK = "TALLSKETCH_ISOLATED"
+_MARK = "TALLSKETCH_ISOLATED"  # the namespaces that the script was started in
 # The kernel ends every process of a process namespace with its first one, which ends with unshare (--kill-child).
 _UNSHARE = ["unshare", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", "--net", "--uts", "--ipc"]
 
@@ -36,7 +36,7 @@ def find_tool(name):
 
 def isolate():
     """Runs this script again inside the namespaces; comes back only there."""
-    if os.environ.get(_MARK) == "inside":
+    if _is_inside():
         _furnish()
         return
     if os.geteuid() != 0:
@@ -50,7 +50,21 @@ def isolate():
     sys.stdout.flush()
     # The shell in between is process 1: it waits for orphans, which Python would not.
     os.execvpe("unshare", [*_UNSHARE, "bash", "-c", '"$@"; exit $?', "bash", sys.executable, *sys.argv],
-               {**os.environ, _MARK: "inside"})
+               {**os.environ, _MARK: " ".join(_namespaces())})
+
+
+def _namespaces():
+    """Of this process: names of its process and mount namespaces, such as pid:[4026531836]."""
+    return [os.readlink(f"/proc/self/ns/{kind}") for kind in ("pid", "mnt")]
+
+
+def _is_inside():
+    """Whether this process is in other namespaces than those where isolate() left its mark. The mark alone, in somebody's
+    environment, must not lead to a mount over the machine's own /dev/shm.
+    """
+    outside = os.environ.get(_MARK, "").split()
+    return len(outside) == 2 and all(name.startswith(kind) and name != here for name, kind, here in zip(
+        outside, ("pid:[", "mnt:["), _namespaces()))
 
 
 def _furnish():

@@ -8,6 +8,7 @@ import atexit
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -118,13 +119,16 @@ class SlurmCluster:
 
     def run(self, command, seconds=60, environment=None, cwd=None):
         """Runs a command on n1; (code, stdout, stderr). Code None: it ran into the limit."""
-        # pylint: disable=consider-using-with
-        process = self.start(command, environment, cwd)
+        return self.finish(self.start(command, environment, cwd), seconds)
+
+    @staticmethod
+    def finish(process, seconds):
+        """The same of a process from start(). After the limit all that it started is ended, too, and so lets go of the pipes."""
         try:
             out, err = process.communicate(timeout=seconds)
             return process.returncode, out, err
         except subprocess.TimeoutExpired:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
             out, err = process.communicate()
             return None, out, err
 
