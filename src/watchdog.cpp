@@ -36,6 +36,14 @@ Clock::duration as_duration(double seconds) {
   ::_exit(static_cast<int>(ErrorKind::kCommunication));
 }
 
+/// When rank 0 has spoken. The first process that ends makes a launcher send TERM to the others, whose answer to that would be
+/// another code: so nobody ends before all have heard, and TERM is ignored.
+[[noreturn]] void end_as_told() {
+  ignore_ending_signals();
+  std::this_thread::sleep_for(2 * kListen);
+  end_process();
+}
+
 }  // namespace
 
 Watchdog::Watchdog(double timeout, std::string who, Progress* progress)
@@ -135,7 +143,7 @@ void Watchdog::converse() {
       if (overdue && !has_asked) roll_call_->ask_for();
       has_asked = overdue;
     }
-    if (verdict == RollCall::Verdict::kEnd) end_process();
+    if (verdict == RollCall::Verdict::kEnd) end_as_told();
     lock.lock();
     if (verdict == RollCall::Verdict::kGoOn && overdue_since_) {
       renew();
