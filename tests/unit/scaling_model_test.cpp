@@ -347,3 +347,21 @@ TEST_CASE("The plan for a GPU that is not here: rows stay while they fit, rank 0
   GpuPlanner small(gpu_model("h200"), ResidencyChoice::kAuto, std::uint64_t{1} << 30);
   CHECK(make_plan(job.shape, job.spec, 1, small.plan_limits(job)).residency == Residency::kHost);
 }
+
+TEST_CASE("One read keeps no rows on a GPU, unless the scales of a 16-bit sketch come from all of them first") {
+  GpuPlanner planner(gpu_model("h200"), ResidencyChoice::kAuto, 0);
+  SketchJob job;
+  job.shape = {1'000'000, 1024, 1, ElementType::kFloat32};
+  const auto kept_row_bytes = [&] { return planner.plan_limits(job).kept_row_bytes; };
+  CHECK(kept_row_bytes() == 0);
+  job.spec.precision = SketchPrecision::kFp16;
+  CHECK(kept_row_bytes() == 1024 * 4 + 8);
+  job.scaling = ScalingChoice::kNone;
+  CHECK(kept_row_bytes() == 0);
+  job.scaling = ScalingChoice::kAuto;
+  job.spec.precision = SketchPrecision::kBf16;
+  CHECK(kept_row_bytes() == 0);
+  job.spec.precision = SketchPrecision::kFp16;
+  job.compression = Compression::kGram;
+  CHECK(kept_row_bytes() == 0);
+}
