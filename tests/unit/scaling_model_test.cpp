@@ -302,6 +302,7 @@ TEST_CASE("GPUs are known by name, scaled from the H200 by their datasheets, and
   CHECK(h100.gram_rate == h200.gram_rate);
   CHECK(a100.upload_rate == h200.upload_rate / 2);
   CHECK(a100.read_rate < h100.read_rate);
+  for (const GpuModel* model : {&h100, &a100}) CHECK(model->memory == Catch::Approx(80.0 * (1 << 30)).epsilon(0.005));
   CHECK_FALSE(a100.bulk_copies);
   CHECK_THAT(h200.source, ContainsSubstring("measured"));
   for (const GpuModel* model : {&h100, &a100}) CHECK_THAT(model->source, ContainsSubstring("not measured"));
