@@ -10,17 +10,12 @@
 #include <vector>
 
 #include "src/cost_model.h"
+#include "src/link.h"
 #include "src/problem_shape.h"
 #include "src/residency.h"
 #include "src/step_costs.h"
 
 namespace tallsketch {
-
-/// Seconds that a message of `bytes` takes: latency + bytes / rate.
-struct Link {
-  double latency = 0;
-  double rate = 1;  // bytes a second
-};
 
 /// Nodes of `ranks_per_node` ranks each, the last perhaps fewer.
 struct Cluster {
