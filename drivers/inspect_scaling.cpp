@@ -112,8 +112,10 @@ void print_run(ScalingPredictor& predictor, const PredictedRun& run, Progress& o
                        percent_text(prediction.of(bottleneck) / prediction.total()), advice_for(bottleneck)));
   print_takeovers(predictor, base.prediction.ranks, bottleneck, out);
   const std::vector<Takeover> by_columns = predictor.takeovers_of_columns(run);
-  out.line(fmt::format("longest step, with these rows, ranks and d / n, A in its place already, from {} columns on: {}",
-                       by_columns.front().from, takeover_text(by_columns)));
+  if (by_columns.empty()) return;
+  out.line(
+      fmt::format("longest step, with these rows, ranks and d / n, A in its place already, of {} to {} columns: {}",
+                  ScalingPredictor::kFewestColumns, ScalingPredictor::most_columns(run), takeover_text(by_columns)));
 }
 
 constexpr const char* kRow = "{:>7} {:>6} {:>14} {:>11} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>11} {}";

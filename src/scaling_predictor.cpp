@@ -1,7 +1,6 @@
 #include "src/scaling_predictor.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include <fmt/format.h>
@@ -29,6 +28,9 @@ constexpr std::int64_t kMostColumns = 16384;
 constexpr Link kNvlink = {13e-6, 0};       // its rate is the GPU's
 constexpr Link kHostMemory = {2e-6, 5e9};  // MPI inside a node
 constexpr double kReduceStart = 125e-6;    // of NCCL's all-reduce: counts compared, launch, polling
+
+/// d of n columns, with the d / n of a job.
+std::int64_t rows_with_columns(const ScalingJob& job, std::int64_t n) { return divide_up(job.d * n, job.shape.n); }
 
 }  // namespace
 
@@ -139,13 +141,21 @@ std::vector<Takeover> ScalingPredictor::takeovers_of_ranks(int from, Start start
   });
 }
 
+std::int64_t ScalingPredictor::most_columns(const PredictedRun& run) {
+  const ScalingJob& job = run.scaling;
+  std::int64_t most = std::min(kMostColumns, job.shape.m);
+  while (job.compression == Compression::kSketch && most > 0 && rows_with_columns(job, most) > job.shape.m) --most;
+  return most;
+}
+
 std::vector<Takeover> ScalingPredictor::takeovers_of_columns(const PredictedRun& run) const {
-  const double ratio = static_cast<double>(run.scaling.d) / static_cast<double>(run.scaling.shape.n);
-  return takeovers(kFewestColumns, kMostColumns, [&](std::int64_t n) {
+  const std::int64_t most = most_columns(run);
+  if (most < kFewestColumns) return {};
+  return takeovers(kFewestColumns, most, [&](std::int64_t n) {
     ScalingJob job = run.scaling;
     job.read = true;
     job.shape.n = n;
-    job.d = static_cast<std::int64_t>(std::ceil(ratio * static_cast<double>(n)));
+    job.d = rows_with_columns(run.scaling, n);
     return predict(job, cluster_, run.prediction.ranks).bottleneck();
   });
 }

@@ -59,7 +59,11 @@ class ScalingPredictor {
   std::vector<Takeover> takeovers_of_ranks(int from, Start start);
 
   static constexpr std::int64_t kFewestColumns = 16;
-  /// Up to 16384 columns, with the m, ranks, residency and d / n of a run and A in its place already.
+  /// The most columns that takeovers are looked for: where the rows of the reduced problem, d or of a Gram matrix n, reach m,
+  /// beyond which nothing is saved; at most 16384.
+  static std::int64_t most_columns(const PredictedRun& run);
+  /// For n from kFewestColumns to most_columns, with the m, ranks, residency and d / n of a run and A in its place already;
+  /// empty where m is too small for kFewestColumns.
   std::vector<Takeover> takeovers_of_columns(const PredictedRun& run) const;
 
   const Cluster& cluster() const { return cluster_; }

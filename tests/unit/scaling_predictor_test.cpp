@@ -124,6 +124,33 @@ TEST_CASE("Takeovers of ranks are those of the predictions, with files or withou
   });
 }
 
+TEST_CASE("Takeovers of columns end where the sketch would be as tall as A, or at 16384 columns") {
+  const auto most = [](std::int64_t m, Compression compression) {
+    PredictedRun run;
+    run.scaling.shape = {m, 100, 1, ElementType::kFloat32};
+    run.scaling.d = 810;
+    run.scaling.compression = compression;
+    return ScalingPredictor::most_columns(run);
+  };
+  CHECK(most(8100, Compression::kSketch) == 1000);
+  CHECK(most(8099, Compression::kSketch) == 999);
+  CHECK(most(8100, Compression::kGram) == 8100);
+  CHECK(most(10'000'000'000'000, Compression::kSketch) == 16384);
+  CHECK(most(10'000'000'000'000, Compression::kGram) == 16384);
+  CHECK(most(8, Compression::kSketch) == 0);
+  Asked asked(40'000, 64);
+  asked.options.method.preconditioner = PreconditionerChoice::kSketch;
+  asked.options.sketch.oversample = 8;
+  asked.predicted([](ScalingPredictor& predictor) {
+    const std::vector<Takeover> list = predictor.takeovers_of_columns(predictor.at(4));
+    REQUIRE_FALSE(list.empty());
+    CHECK(list.front().from == ScalingPredictor::kFewestColumns);
+    CHECK(list.back().from <= 5000);
+  });
+  asked.options.synthetic.m = 100;
+  asked.predicted([](ScalingPredictor& predictor) { CHECK(predictor.takeovers_of_columns(predictor.at(1)).empty()); });
+}
+
 TEST_CASE("A GPU without figures is an error that lists those with") {
   Asked asked(1'000'000, 64);
   asked.options.cluster.gpus = "b200";
