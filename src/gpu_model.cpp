@@ -19,7 +19,8 @@ constexpr GpuModel kH200 = {.word = "h200",
                             .upload_rate = 53e9,
                             .lock_rate = 4e9,
                             .file_rate = 10e9,  // from the page cache it was 40e9, from disks and by HDF5 less
-                            .link_rate = 250e9,
+                            .link = {13e-6, 250e9},
+                            .reduce_start = 125e-6,
                             .gram_rate = 62e12,
                             .factor_rate = 5.4e13,
                             .cholesky_rate = 3e13,
@@ -44,7 +45,7 @@ constexpr GpuModel from_datasheet(const char* word, const char* source, const Da
   model.source = source;
   model.read_rate *= sheet.memory_rate / kH200Sheet.memory_rate;
   model.upload_rate *= sheet.upload_rate / kH200Sheet.upload_rate;
-  model.link_rate *= sheet.link_rate / kH200Sheet.link_rate;
+  model.link.rate *= sheet.link_rate / kH200Sheet.link_rate;
   model.gram_rate *= matrix;
   model.factor_rate *= matrix;
   model.cholesky_rate *= matrix;

@@ -24,11 +24,6 @@ constexpr int kNodeRanks = 8;      // where nobody says how many nodes there are
 constexpr int kMostRanks = 16384;  // that takeovers are looked for up to
 constexpr std::int64_t kMostColumns = 16384;
 
-// docs/scaling.md names the lines that these are from.
-constexpr Link kNvlink = {13e-6, 0};       // its rate is the GPU's
-constexpr Link kHostMemory = {2e-6, 5e9};  // MPI inside a node
-constexpr double kReduceStart = 125e-6;    // of NCCL's all-reduce: counts compared, launch, polling
-
 /// d of n columns, with the d / n of a job.
 std::int64_t rows_with_columns(const ScalingJob& job, std::int64_t n) { return divide_up(job.d * n, job.shape.n); }
 
@@ -42,10 +37,10 @@ int largest_ranks(const InspectOptions& options, const Communicator& comm) {
 Cluster cluster_of(const ClusterOptions& options, const GpuModel* gpu, int largest) {
   Cluster cluster;
   cluster.ranks_per_node = options.nodes > 0 ? static_cast<int>(divide_up(largest, options.nodes)) : kNodeRanks;
-  cluster.device_link = gpu == nullptr ? kHostMemory : Link{kNvlink.latency, gpu->link_rate};
-  cluster.host_link = kHostMemory;
+  cluster.device_link = gpu == nullptr ? kNodeMessages : gpu->link;
+  cluster.host_link = kNodeMessages;
   cluster.network = {options.net_latency_us * 1e-6, options.net_gb_per_s * 1e9};
-  cluster.reduce_start = gpu == nullptr ? 0 : kReduceStart;
+  cluster.reduce_start = gpu == nullptr ? 0 : gpu->reduce_start;
   cluster.file_rate = options.file_gb_per_s * 1e9;
   cluster.all_files_rate = options.all_files_gb_per_s * 1e9;
   return cluster;

@@ -56,10 +56,10 @@ ScalingJob round_job() {
 
 Cluster h200s() {
   Cluster cluster;
-  cluster.device_link = {13e-6, 250e9};
-  cluster.host_link = {2e-6, 5e9};
+  cluster.device_link = gpu_model("h200").link;
+  cluster.host_link = kNodeMessages;
   cluster.network = {5e-6, 50e9};
-  cluster.reduce_start = 125e-6;
+  cluster.reduce_start = gpu_model("h200").reduce_start;
   cluster.file_rate = 10e9;
   cluster.steps = [](const ProblemShape& shape, std::int64_t rows) {
     return gpu_step_costs(gpu_model("h200"), shape, rows);
@@ -301,6 +301,8 @@ TEST_CASE("GPUs are known by name, scaled from the H200 by their datasheets, and
   CHECK(h100.read_rate / h200.read_rate == Catch::Approx(3.35 / 4.8));
   CHECK(h100.gram_rate == h200.gram_rate);
   CHECK(a100.upload_rate == h200.upload_rate / 2);
+  CHECK(a100.link.rate == Catch::Approx(h200.link.rate * 300 / 450));
+  CHECK(a100.link.latency == h200.link.latency);
   CHECK(a100.read_rate < h100.read_rate);
   for (const GpuModel* model : {&h100, &a100}) CHECK(model->memory == Catch::Approx(80.0 * (1 << 30)).epsilon(0.005));
   CHECK_FALSE(a100.bulk_copies);
