@@ -118,6 +118,16 @@ void print_run(ScalingPredictor& predictor, const PredictedRun& run, Progress& o
                   ScalingPredictor::kFewestColumns, ScalingPredictor::most_columns(run), takeover_text(by_columns)));
 }
 
+/// Where solve has to be asked for the preconditioner of a run. Collective.
+void print_other_choice(const ScalingPredictor& predictor, const PredictedRun& run, Progress& out) {
+  if (predictor.is_own_choice(run)) return;
+  out.line(
+      fmt::format("note: on {} rank{} solve, which does not know these files, takes another preconditioner: give it "
+                  "--preconditioner {}",
+                  run.prediction.ranks, plural(run.prediction.ranks),
+                  run.scaling.compression == Compression::kGram ? "gram" : "sketch"));
+}
+
 constexpr const char* kRow = "{:>7} {:>6} {:>14} {:>11} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>11} {}";
 
 void print_scan(ScalingPredictor& predictor, const std::vector<int>& ranks, Progress& out) {
@@ -220,6 +230,7 @@ void predict_scaling(const InspectOptions& options, const RowSource& source, con
   } else {
     print_scan(predictor, ranks, out);
   }
+  for (const int count : ranks) print_other_choice(predictor, predictor.at(count), out);
   if (source.info().files.empty()) out.line("note: rows that are made count as if they were read from files");
   out.line("note: start-up of MPI, CUDA and NCCL, and what ranks wait for uneven ones, are not predicted");
 }

@@ -20,12 +20,13 @@ struct GpuModel {
   bool bulk_copies = true;  // TMA, and so the strip engine and the fused pass: compute capability 9.x
   cuda::DeviceLimits limits;
   // Bytes a second.
-  double read_rate = 0;     // that a kernel reads
-  double upload_rate = 0;   // over PCIe, from page-locked memory
-  double lock_rate = 0;     // that host memory is page-locked
-  double file_rate = 0;     // of files, a rank; assumed
-  Link link;                // of an all-reduce by NCCL over NVLink: 2 (g - 1) / g bytes go over it
-  double reduce_start = 0;  // seconds of an all-reduce that no byte explains: counts compared, launch, polling
+  double read_rate = 0;    // that a kernel reads
+  double upload_rate = 0;  // over PCIe, from page-locked memory
+  double lock_rate = 0;    // that host memory is page-locked
+  double file_rate = 0;    // of files, a rank; assumed
+  // An all-reduce by NCCL.
+  Link link;                // NVLink: 2 (g - 1) / g bytes go over it
+  double reduce_start = 0;  // seconds that no byte explains: counts compared, launch, polling
   // Operations a second, FP64.
   double gram_rate = 0;      // of A^T A
   double factor_rate = 0;    // of the Gram matrix of the sketch

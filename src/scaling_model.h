@@ -84,6 +84,9 @@ struct Prediction {
 double all_reduce_seconds(std::int64_t ranks, double bytes, const Link& link);
 double broadcast_seconds(std::int64_t ranks, double bytes, const Link& link);
 
+/// Bytes a second of files that each of `ranks` reads: its share of its node's, or of all together.
+double rank_file_rate(const Cluster& cluster, int ranks);
+
 /// ranks  >= 1
 Prediction predict(const ScalingJob& job, const Cluster& cluster, int ranks);
 

@@ -69,10 +69,9 @@ ScalingPredictor::ScalingPredictor(const InspectOptions& options, const RowSourc
   if (options.cluster.gpus == "host") {
     RunOptions run = options.run;
     run.backend = BackendChoice::kHost;
-    planner_ = make_backend(run, comm, timer_);
+    host_ = make_backend(run, comm, timer_);
   } else {
     gpu_ = &gpu_model(options.cluster.gpus);
-    planner_ = std::make_unique<GpuPlanner>(*gpu_, options.run.residency, options.run.memory_bytes);
   }
   cluster_ = cluster_of(options.cluster, gpu_, largest_ranks(options, comm));
   cluster_.steps = [gpu = gpu_, threads = threads_](const ProblemShape& shape, std::int64_t rows) {
@@ -94,7 +93,17 @@ PredictedRun ScalingPredictor::planned(int ranks, Planner& planner) const {
 const PredictedRun& ScalingPredictor::at(int ranks) {
   const auto known = runs_.find(ranks);
   if (known != runs_.end()) return known->second;
-  return runs_.emplace(ranks, planned(ranks, *planner_)).first->second;
+  if (host_ != nullptr) return runs_.emplace(ranks, planned(ranks, *host_)).first->second;
+  GpuModel gpu = *gpu_;
+  gpu.file_rate = rank_file_rate(cluster_, ranks);  // routes are compared by the files that the prediction has
+  GpuPlanner planner(gpu, options_.run.residency, options_.run.memory_bytes);
+  return runs_.emplace(ranks, planned(ranks, planner)).first->second;
+}
+
+bool ScalingPredictor::is_own_choice(const PredictedRun& run) const {
+  if (host_ != nullptr) return true;
+  GpuPlanner planner(*gpu_, options_.run.residency, options_.run.memory_bytes);
+  return planned(run.prediction.ranks, planner).scaling.compression == run.scaling.compression;
 }
 
 bool ScalingPredictor::is_like(int ranks, Residency place) {

@@ -1,5 +1,5 @@
 // ScalingPredictor: from the options of inspect --gpus to predictions. Plans the solve of any number of ranks as solve would
-// (src/planning), on a machine that need not be here, and asks the scaling model what it takes. Prints nothing, touches no
+// (src/planning), but for the speed of files, on a machine that need not be here; asks the scaling model what it takes. Prints nothing, touches no
 // device. Used by drivers/inspect_scaling.
 #pragma once
 
@@ -31,7 +31,7 @@ Cluster cluster_of(const ClusterOptions& options, const GpuModel* gpu, int large
 /// method  with its tolerance
 ScalingJob scaling_job(const MethodOptions& method, const SketchJob& job);
 
-/// A solve on some number of ranks: the plan that solve would make, and what it takes.
+/// A solve on some number of ranks: its plan, and what it takes.
 struct PredictedRun {
   SketchJob job;
   ScalingJob scaling;
@@ -45,6 +45,10 @@ class ScalingPredictor {
 
   /// Collective, as all that may ask it for further ranks. Errors: kMemory
   const PredictedRun& at(int ranks);
+
+  /// Whether solve takes the preconditioner of `run` by itself: it is not told how fast files are, and compares as if they
+  /// were as gpu_model has them. Collective.
+  bool is_own_choice(const PredictedRun& run) const;
 
   /// The run of the fewest ranks with their rows where those of `run` have them, by bisection. Collective.
   const PredictedRun& base_of(const PredictedRun& run);
@@ -81,7 +85,7 @@ class ScalingPredictor {
   MethodOptions method_;
   PhaseTimer timer_;
   const GpuModel* gpu_ = nullptr;  // null: the host backend
-  std::unique_ptr<Planner> planner_;
+  std::unique_ptr<Planner> host_;  // the host backend, or null
   Cluster cluster_;
   std::map<int, PredictedRun> runs_;
 };

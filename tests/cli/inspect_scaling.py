@@ -71,6 +71,18 @@ def check_columns(checks, folder):
     checks.check("no columns where 16 are too many", most == [] and "columns: " not in done.out, done)
 
 
+def check_other_choice(checks, folder):
+    """Files faster than solve supposes can decide for another preconditioner, which solve must be asked for."""
+    wide = ["inspect", "--kind", "uniform", "--rows", "10M", "--cols", 8192, "--gpus", "h200"]
+    note = re.compile(r"note: on (\d+) ranks solve, .*: give it --preconditioner (\w+)$", re.M)
+    for ranks in ("8", "64,8"):
+        done = run([*wide, "--ranks", ranks, "--file-gb-per-s", 400], cwd=folder)
+        told = note.findall(done.out)
+        checks.check(f"--ranks {ranks}: a note where solve would take another", told == [("8", "sketch")], done)
+    done = run([*wide, "--ranks", 8, "--file-gb-per-s", 400, "--preconditioner", "sketch"], cwd=folder)
+    checks.check("no note where it was asked for", done.code == 0 and not note.search(done.out), done)
+
+
 def check_scan(checks, folder):
     """A list of ranks: a line each, in its order."""
     ranks = [4, 64, 512, 4096, 10000]
@@ -138,7 +150,7 @@ def main():
     """All checks in one folder, which stays empty."""
     checks = Checks()
     with Folder() as folder:
-        for check in (check_table, check_takeovers, check_columns, check_scan, check_json, check_few_rows):
+        for check in (check_table, check_takeovers, check_columns, check_other_choice, check_scan, check_json, check_few_rows):
             check(checks, folder)
     return checks.finish()
 

@@ -157,6 +157,16 @@ TEST_CASE("Where rows stay decides what a pass takes") {
   CHECK(predict(job, shared, 1).of(Step::kRead) == Catch::Approx(80));
 }
 
+TEST_CASE("Files are shared by the ranks of a node, and by all where they have a limit together") {
+  Cluster cluster = round_cluster();
+  CHECK(rank_file_rate(cluster, 1) == 8e9);
+  CHECK(rank_file_rate(cluster, 3) == Catch::Approx(8e9 / 3));
+  CHECK(rank_file_rate(cluster, 100) == 2e9);
+  cluster.all_files_rate = 20e9;
+  CHECK(rank_file_rate(cluster, 8) == 2e9);
+  CHECK(rank_file_rate(cluster, 100) == Catch::Approx(0.2e9));
+}
+
 TEST_CASE("A machine whose reader takes the time of the others adds what a GPU hides") {
   Cluster cluster = round_cluster();
   cluster.steps = [](const ProblemShape& shape, std::int64_t rows) {

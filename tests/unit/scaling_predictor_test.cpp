@@ -124,6 +124,24 @@ TEST_CASE("Takeovers of ranks are those of the predictions, with files or withou
   });
 }
 
+TEST_CASE("Files that are read faster than a Gram matrix is made decide for a sketch, which solve must be asked for") {
+  const auto route = [](double file_gb_per_s, double all_files_gb_per_s, int ranks) {
+    Asked asked(10'000'000, 8192);
+    asked.options.cluster.file_gb_per_s = file_gb_per_s;
+    asked.options.cluster.all_files_gb_per_s = all_files_gb_per_s;
+    std::pair<Compression, bool> found;
+    asked.predicted([&](ScalingPredictor& predictor) {
+      const PredictedRun& run = predictor.at(ranks);
+      CHECK(run.job.plan.residency == Residency::kDevice);
+      found = {run.scaling.compression, predictor.is_own_choice(run)};
+    });
+    return found;
+  };
+  CHECK(route(80, 0, 8) == std::pair(Compression::kGram, true));  // 10 GB/s a rank, as solve supposes
+  CHECK(route(400, 0, 8) == std::pair(Compression::kSketch, false));
+  CHECK(route(400, 80, 8) == std::pair(Compression::kGram, true));
+}
+
 TEST_CASE("Takeovers of columns end where the sketch would be as tall as A, or at 16384 columns") {
   const auto most = [](std::int64_t m, Compression compression) {
     PredictedRun run;
