@@ -79,7 +79,8 @@ struct Prediction {
 };
 
 /// Seconds of an all-reduce, and of a broadcast, over `ranks` equal ones: 2 ceil(log2 p) latencies and 2 (p - 1) / p of the
-/// bytes (Rabenseifner's algorithm, and the bound of rings and double trees); ceil(log2 p) messages (binomial tree).
+/// bytes (Rabenseifner's algorithm; rings and double trees send as many, but a ring has 2 (p - 1) latencies: not measured);
+/// ceil(log2 p) messages (binomial tree).
 /// Source: Thakur, Rabenseifner, Gropp, Optimization of collective communication operations in MPICH, 2005
 double all_reduce_seconds(std::int64_t ranks, double bytes, const Link& link);
 double broadcast_seconds(std::int64_t ranks, double bytes, const Link& link);
