@@ -1,27 +1,17 @@
 #include "drivers/inspect_scaling.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
-#include <limits>
-#include <map>
-#include <memory>
 #include <set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "src/backend.h"
 #include "src/communicator.h"
 #include "src/error.h"
-#include "src/gpu_model.h"
-#include "src/gpu_planner.h"
-#include "src/gpu_solve_costs.h"
-#include "src/host_solve_costs.h"
-#include "src/host_threads.h"
 #include "src/planning.h"
 #include "src/progress.h"
-#include "src/scaling_model.h"
+#include "src/scaling_predictor.h"
 #include "src/text.h"
 
 namespace tallsketch {
@@ -30,165 +20,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kNodeRanks = 8;      // where nobody says how many nodes there are
-constexpr int kMostRanks = 16384;  // that takeovers are looked for up to
-
-// docs/scaling.md names the lines that these are from.
-constexpr Link kNvlink = {13e-6, 0};       // its rate is the GPU's
-constexpr Link kHostMemory = {2e-6, 5e9};  // MPI inside a node
-constexpr double kReduceStart = 125e-6;    // of NCCL's all-reduce: counts compared, launch, polling
-
 /// "1.23 s"
 std::string seconds_text(double seconds) { return fmt::format("{:.3g} s", seconds); }
 std::string percent_text(double share) {
   return share < 0.01 ? fmt::format("{:.1g} %", 100 * share) : fmt::format("{:.0f} %", 100 * share);
 }
 
-/// The largest number of ranks that is asked for.
-int largest_of(const InspectOptions& options, const Communicator& comm) {
-  const int most = *std::max_element(options.ranks.begin(), options.ranks.end());
-  return most > 0 ? most : comm.size();
-}
-
-/// A run on some number of ranks: the plan that solve would make, and what it takes.
-struct Run {
-  SketchJob job;
-  ScalingJob scaling;
-  Prediction prediction;
-};
-
-class Predictor {
- public:
-  Predictor(const InspectOptions& options, const RowSource& source, const Communicator& comm)
-      : options_(options), source_(source), comm_(comm), threads_(host_threads(comm)), method_(options.method) {
-    method_.tolerance = tolerance_for(method_, source.shape().a_type);
-    comm.broadcast(&threads_, sizeof threads_);  // all ranks must predict the same
-    const ClusterOptions& asked = options.cluster;
-    on_host_ = asked.gpus == "host";
-    if (on_host_) {
-      RunOptions run = options.run;
-      run.backend = BackendChoice::kHost;
-      planner_ = make_backend(run, comm, timer_);
-    } else {
-      gpu_ = &gpu_model(asked.gpus);
-      planner_ = std::make_unique<GpuPlanner>(*gpu_, options.run.residency, options.run.memory_bytes);
-    }
-    const int largest = largest_of(options, comm);
-    cluster_.ranks_per_node = asked.nodes > 0 ? (largest + asked.nodes - 1) / asked.nodes : kNodeRanks;
-    cluster_.device_link = on_host_ ? kHostMemory : Link{kNvlink.latency, gpu_->link_rate};
-    cluster_.host_link = kHostMemory;
-    cluster_.network = {asked.net_latency_us * 1e-6, asked.net_gb_per_s * 1e9};
-    cluster_.reduce_start = on_host_ ? 0 : kReduceStart;
-    cluster_.file_rate = asked.file_gb_per_s * 1e9;
-    cluster_.all_files_rate = asked.all_files_gb_per_s * 1e9;
-    cluster_.steps = [this](const ProblemShape& shape, std::int64_t rows) {
-      return on_host_ ? host_step_costs(kQuietHost, shape, rows, threads_) : gpu_step_costs(*gpu_, shape, rows);
-    };
-  }
-
-  /// Collective. Errors: kMemory
-  const Run& at(int ranks) {
-    const auto known = runs_.find(ranks);
-    if (known != runs_.end()) return known->second;
-    Progress silent(nullptr);
-    const Attempt attempt = first_attempt(options_.sketch, method_, source_, ranks, false, *planner_, comm_, silent);
-    Run run;
-    run.job = planned_job(attempt, method_, options_.run.chunk_rows, nullptr, source_, ranks, *planner_, comm_);
-    run.scaling = scaling_of(run.job);
-    run.prediction = predict(run.scaling, cluster_, ranks);
-    run.job.plan.rank_rows.resize(1);  // the busiest rank's
-    return runs_.emplace(ranks, std::move(run)).first->second;
-  }
-
-  /// The fewest ranks with their rows where those of `ranks` have them, by bisection.
-  int fewest_like(int ranks) {
-    const Residency place = at(ranks).job.plan.residency;
-    int none = 0, some = ranks;
-    while (some - none > 1) {
-      const int middle = none + (some - none) / 2;
-      (is_like(middle, place) ? some : none) = middle;
-    }
-    return some;
-  }
-
-  enum class Start { kFiles, kInstantFiles, kInPlace };
-  /// start  with files as they are; as if they took no time; or with A in memory already
-  std::vector<Takeover> takeovers_of_ranks(int from, Start start) {
-    Cluster cluster = cluster_;
-    if (start == Start::kInstantFiles) {
-      cluster.file_rate = std::numeric_limits<double>::infinity();
-      cluster.all_files_rate = 0;
-    }
-    return takeovers(from, std::max(kMostRanks, from), [&](std::int64_t ranks) {
-      ScalingJob job = at(static_cast<int>(ranks)).scaling;
-      job.read = start == Start::kInPlace;
-      return predict(job, cluster, static_cast<int>(ranks)).bottleneck();
-    });
-  }
-
-  /// With the m, ranks, residency and d / n of a run, and A in memory already.
-  std::vector<Takeover> takeovers_of_columns(const Run& run) const {
-    const double ratio = static_cast<double>(run.scaling.d) / static_cast<double>(run.scaling.shape.n);
-    constexpr std::int64_t kFewest = 16, kMost = 16384;
-    return takeovers(kFewest, kMost, [&](std::int64_t n) {
-      ScalingJob job = run.scaling;
-      job.read = true;
-      job.shape.n = n;
-      job.d = static_cast<std::int64_t>(std::ceil(ratio * static_cast<double>(n)));
-      return predict(job, cluster_, run.prediction.ranks).bottleneck();
-    });
-  }
-
-  double weak(const Run& run) const { return weak_efficiency(run.scaling, cluster_, run.prediction.ranks); }
-  double strong(const Run& run) { return strong_efficiency(base_of(run).prediction, run.prediction); }
-  const Run& base_of(const Run& run) { return at(fewest_like(run.prediction.ranks)); }
-  const Cluster& cluster() const { return cluster_; }
-
-  std::string machine_text() const {
-    if (on_host_) return fmt::format("host backend, {} thread{} a rank", threads_, plural(threads_));
-    return fmt::format("{}, {}", gpu_->word, gpu_->source);
-  }
-
- private:
-  ScalingJob scaling_of(const SketchJob& job) const {
-    const ReducedSolverChoice solver = method_.reduced_solver;
-    const bool gram = job.compression == Compression::kGram, fp64 = job.accumulates() == SketchPrecision::kFp64;
-    ScalingJob scaling;
-    scaling.shape = job.shape;
-    scaling.compression = job.compression;
-    scaling.d = job.spec.d;
-    scaling.batch_rows = job.spec.batch_rows;
-    scaling.reduced_bytes = fp64 ? 8 : job.reduce == ReducePrecision::kFp16 ? 2 : 4;
-    scaling.by_qr = !gram && (solver == ReducedSolverChoice::kQr || solver == ReducedSolverChoice::kSvd ||
-                              (solver == ReducedSolverChoice::kAuto && fp64));
-    scaling.passes = refinement_passes(method_, job);
-    scaling.residency = job.plan.residency;
-    return scaling;
-  }
-
-  bool is_like(int ranks, Residency place) {
-    try {
-      return at(ranks).job.plan.residency == place;
-    } catch (const Error& e) {
-      if (e.kind() != ErrorKind::kMemory) throw;
-      return false;
-    }
-  }
-
-  const InspectOptions& options_;
-  const RowSource& source_;
-  const Communicator& comm_;
-  int threads_;
-  MethodOptions method_;
-  PhaseTimer timer_;
-  bool on_host_ = false;
-  const GpuModel* gpu_ = nullptr;
-  std::unique_ptr<Planner> planner_;
-  Cluster cluster_;
-  std::map<int, Run> runs_;
-};
-
-const char* place_text(const Run& run) {
+const char* place_text(const PredictedRun& run) {
   switch (run.scaling.residency) {
     case Residency::kDevice: return "GPU memory";
     case Residency::kHost: return "host memory";
@@ -227,8 +65,8 @@ std::string takeover_text(const std::vector<Takeover>& list) {
 }
 
 /// first  ranks from which on; told: whose advice was given
-void print_takeovers(Predictor& predictor, int first, Step told, Progress& out) {
-  using Start = Predictor::Start;
+void print_takeovers(ScalingPredictor& predictor, int first, Step told, Progress& out) {
+  using Start = ScalingPredictor::Start;
   std::set<Step> advised = {told};
   std::vector<std::string> advice;
   const auto print = [&](const std::string& what, Start start) {
@@ -245,7 +83,7 @@ void print_takeovers(Predictor& predictor, int first, Step told, Progress& out) 
   for (const std::string& line : advice) out.line(line);
 }
 
-void print_run(Predictor& predictor, const Run& run, Progress& out) {
+void print_run(ScalingPredictor& predictor, const PredictedRun& run, Progress& out) {
   const Prediction& prediction = run.prediction;
   const Plan& plan = run.job.plan;
   out.line(describe_job(run.job));
@@ -262,7 +100,7 @@ void print_run(Predictor& predictor, const Run& run, Progress& out) {
   out.line(memory + fmt::format("; {} of it, for sketch and factorisation, whatever the number of ranks",
                                 bytes_text(plan.sketch_bytes + plan.factor_bytes)));
 
-  const Run& base = predictor.base_of(run);
+  const PredictedRun& base = predictor.base_of(run);
   out.line(fmt::format("strong scaling: efficiency {} against {} rank{}, the fewest with A in {} ({})",
                        percent_text(predictor.strong(run)), base.prediction.ranks, plural(base.prediction.ranks),
                        place_text(run), seconds_text(base.prediction.total())));
@@ -274,18 +112,30 @@ void print_run(Predictor& predictor, const Run& run, Progress& out) {
                        percent_text(prediction.of(bottleneck) / prediction.total()), advice_for(bottleneck)));
   print_takeovers(predictor, base.prediction.ranks, bottleneck, out);
   const std::vector<Takeover> by_columns = predictor.takeovers_of_columns(run);
-  out.line(fmt::format("longest step, with these rows, ranks and d / n, A in its place already, from {} columns on: {}",
-                       by_columns.front().from, takeover_text(by_columns)));
+  if (by_columns.empty()) return;
+  out.line(
+      fmt::format("longest step, with these rows, ranks and d / n, A in its place already, of {} to {} columns: {}",
+                  ScalingPredictor::kFewestColumns, ScalingPredictor::most_columns(run), takeover_text(by_columns)));
+}
+
+/// Where solve has to be asked for the preconditioner of a run. Collective.
+void print_other_choice(const ScalingPredictor& predictor, const PredictedRun& run, Progress& out) {
+  if (predictor.is_own_choice(run)) return;
+  out.line(
+      fmt::format("note: on {} rank{} solve, which does not know these files, takes another preconditioner: give it "
+                  "--preconditioner {}",
+                  run.prediction.ranks, plural(run.prediction.ranks),
+                  run.scaling.compression == Compression::kGram ? "gram" : "sketch"));
 }
 
 constexpr const char* kRow = "{:>7} {:>6} {:>14} {:>11} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>11} {}";
 
-void print_scan(Predictor& predictor, const std::vector<int>& ranks, Progress& out) {
+void print_scan(ScalingPredictor& predictor, const std::vector<int>& ranks, Progress& out) {
   out.line(fmt::format(kRow, "ranks", "nodes", "rows a rank", "A in", "first s", "reduce s", "factor s", "passes s",
                        "total s", "speed-up", "efficiency", " bottleneck"));
   const auto number = [](double seconds) { return fmt::format("{:.3g}", seconds); };
   for (const int count : ranks) {
-    const Run& run = predictor.at(count);
+    const PredictedRun& run = predictor.at(count);
     const Prediction& p = run.prediction;
     double passes = 0, first = 0;
     for (int i = 0; i < kSteps; ++i) {
@@ -294,7 +144,7 @@ void print_scan(Predictor& predictor, const std::vector<int>& ranks, Progress& o
       if (step >= Step::kPassRead) passes += p.of(step);
       if (step < Step::kReduce) first += p.of(step);
     }
-    const Run& base = predictor.base_of(run);
+    const PredictedRun& base = predictor.base_of(run);
     out.line(fmt::format(kRow, p.ranks, p.nodes, p.rows, to_word(run.scaling.residency), number(first),
                          number(p.of(Step::kReduce)), number(p.of(Step::kFactor)), number(passes), number(p.total()),
                          number(base.prediction.total() / p.total()),
@@ -309,7 +159,7 @@ void print_scan(Predictor& predictor, const std::vector<int>& ranks, Progress& o
 }
 
 /// Collective, as the efficiencies are.
-std::string json_text(Predictor& predictor, const InspectOptions& options, const Run& run) {
+std::string json_text(ScalingPredictor& predictor, const InspectOptions& options, const PredictedRun& run) {
   const Prediction& p = run.prediction;
   const bool gram = run.scaling.compression == Compression::kGram;
   Json steps = Json::object(), counted = Json::array();
@@ -356,7 +206,7 @@ void check_cluster(const InspectOptions& options, const Communicator& comm) {
   comm.together([&] {
     require(options.ranks.size() == 1 || !options.cluster.gpus.empty(), ErrorKind::kUsage,
             "a list of --ranks needs --gpus: without, one plan is shown, of the machine that is here");
-    const int nodes = options.cluster.nodes, largest = largest_of(options, comm);
+    const int nodes = options.cluster.nodes, largest = largest_ranks(options, comm);
     require(
         nodes <= largest, ErrorKind::kUsage,
         fmt::format("--nodes {} cannot all have a rank of --ranks {}; use --nodes 1 to {}", nodes, largest, largest));
@@ -364,7 +214,7 @@ void check_cluster(const InspectOptions& options, const Communicator& comm) {
 }
 
 void predict_scaling(const InspectOptions& options, const RowSource& source, const Communicator& comm, Progress& out) {
-  Predictor predictor(options, source, comm);
+  ScalingPredictor predictor(options, source, comm);
   std::vector<int> ranks = options.ranks;
   std::replace(ranks.begin(), ranks.end(), 0, comm.size());
   out.line(fmt::format("predicted for: {}; {}", predictor.machine_text(), assumptions_text(options)));
@@ -380,6 +230,7 @@ void predict_scaling(const InspectOptions& options, const RowSource& source, con
   } else {
     print_scan(predictor, ranks, out);
   }
+  for (const int count : ranks) print_other_choice(predictor, predictor.at(count), out);
   if (source.info().files.empty()) out.line("note: rows that are made count as if they were read from files");
   out.line("note: start-up of MPI, CUDA and NCCL, and what ranks wait for uneven ones, are not predicted");
 }

@@ -37,9 +37,6 @@ namespace {
 // For what libraries allocate by themselves: cuSOLVER's handle and NCCL's buffers took 350 MiB on an H200.
 constexpr std::int64_t kReserve = std::int64_t{512} << 20;
 
-// Of free host memory, that may be page-locked: the rest is for others, and for the files' pages.
-constexpr double kHostShare = 0.75;
-
 class CudaBackend final : public Backend {
  public:
   CudaBackend(const RunOptions& options, const Communicator& comm, PhaseTimer& timer, int device)
@@ -153,7 +150,7 @@ PlanLimits CudaBackend::plan_limits(const SketchJob& job) {
   const std::int64_t held = solver().held_bytes() + rows_.kept_bytes();
   const ProblemShape& shape = job.shape;
   const bool gram = job.compression == Compression::kGram;
-  PlanLimits limits = device_row_limits(job, residency_, !gram && HalfSketcher::scales(job.spec, job.scaling));
+  PlanLimits limits = device_row_limits(job, residency_);
   std::size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total));
   const std::int64_t available = static_cast<std::int64_t>(free) / ranks_on_device_ + held - kReserve;
@@ -193,7 +190,7 @@ void CudaBackend::begin(const SketchJob& job) {
   release(job.kept);
   job_ = job;
   const bool resident = job.plan.residency == Residency::kDevice;
-  require(is_gram() || resident || job.rows.empty() || !HalfSketcher::scales(job.spec, job.scaling), ErrorKind::kUsage,
+  require(is_gram() || resident || job.rows.empty() || !scales_by_data(job.spec, job.scaling), ErrorKind::kUsage,
           "--precision fp16 needs A in device memory, because its column scales come first; A does not fit, so use "
           "--precision fp32 (as fast when A is streamed), more GPUs, or --scaling none");
   rows_.begin(job);

@@ -7,6 +7,7 @@
 #include "kernels/sketch_cuda.h"
 #include "src/communicator.h"
 #include "src/cuda_strip.h"
+#include "src/device_row_limits.h"
 
 namespace tallsketch {
 
@@ -30,10 +31,6 @@ double fixed_factor(const SketchSpec& spec, ScalingChoice scaling) {
 
 }  // namespace
 
-bool HalfSketcher::scales(const SketchSpec& spec, ScalingChoice scaling) {
-  return spec.precision == SketchPrecision::kFp16 && scaling == ScalingChoice::kAuto;
-}
-
 std::int64_t HalfSketcher::bytes(const SketchSpec& spec, std::int64_t n) { return spec.d * cuda::device_pitch(n) * 2; }
 
 HalfSketcher::HalfSketcher(const SketchSpec& spec, std::int64_t n, ScalingChoice scaling, const CudaStream& stream)
@@ -49,6 +46,8 @@ HalfSketcher::HalfSketcher(const SketchSpec& spec, std::int64_t n, ScalingChoice
   check(cudaMemsetAsync(column_max_.data(), 0, column_max_.bytes(), stream.get()));
   check(cudaMemsetAsync(column_squares_.data(), 0, column_squares_.bytes(), stream.get()));
 }
+
+bool HalfSketcher::scales() const { return scales_by_data(spec_, scaling_); }
 
 void HalfSketcher::measure(const SlabView& a, const CudaStream& stream) {
   check(cuda::column_statistics(a, column_max_.data(), column_squares_.data(), stream.get()));

@@ -16,14 +16,13 @@ class Communicator;
 
 class HalfSketcher {
  public:
-  /// Whether its column factors depend on the data, so that all rows must be seen before the first is added.
-  static bool scales(const SketchSpec& spec, ScalingChoice scaling);
   /// Device bytes that a sketcher will hold, nearly.
   static std::int64_t bytes(const SketchSpec& spec, std::int64_t n);
 
   HalfSketcher(const SketchSpec& spec, std::int64_t n, ScalingChoice scaling, const CudaStream& stream);
 
-  bool scales() const { return scales(spec_, scaling_); }
+  /// Whether its column factors depend on the data (scales_by_data).
+  bool scales() const;
   /// First, where it scales: every row once.
   void measure(const SlabView& a, const CudaStream& stream);
   /// Collective, then: the factors of all columns, from the rows of all ranks.

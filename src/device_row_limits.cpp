@@ -17,7 +17,11 @@ bool is_dense_on_device(const SketchJob& job) {
          cuda::device_pitch(job.shape.n, job.shape.a_type) == job.shape.n;
 }
 
-PlanLimits device_row_limits(const SketchJob& job, ResidencyChoice asked, bool scales) {
+bool scales_by_data(const SketchSpec& spec, ScalingChoice scaling) {
+  return spec.precision == SketchPrecision::kFp16 && scaling == ScalingChoice::kAuto;
+}
+
+PlanLimits device_row_limits(const SketchJob& job, ResidencyChoice asked) {
   constexpr auto kStages = static_cast<std::int64_t>(kDeviceStages);
   const ProblemShape& shape = job.shape;
   const std::int64_t b_bytes = shape.r * element_size(ElementType::kFloat64);
@@ -25,6 +29,7 @@ PlanLimits device_row_limits(const SketchJob& job, ResidencyChoice asked, bool s
   const std::int64_t kept = cuda::device_pitch(shape.n, shape.a_type) * element_size(shape.a_type) + b_bytes;
   const std::int64_t pinned = encoded + b_bytes;
   const bool passes_follow = job.refine || job.kept;
+  const bool scales = job.compression == Compression::kSketch && scales_by_data(job.spec, job.scaling);
   PlanLimits limits;
   limits.asked = asked;
   limits.chunk_bytes = kChunkBytes;

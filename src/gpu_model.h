@@ -7,8 +7,12 @@
 #include <vector>
 
 #include "kernels/strip_plan.h"
+#include "src/link.h"
 
 namespace tallsketch {
+
+/// Between ranks of a node, by MPI from host memory, on machines with GPUs or without: measured; its rate is assumed.
+inline constexpr Link kNodeMessages = {2e-6, 5e9};
 
 struct GpuModel {
   const char* word = "";    // for --gpus
@@ -20,7 +24,9 @@ struct GpuModel {
   double upload_rate = 0;  // over PCIe, from page-locked memory
   double lock_rate = 0;    // that host memory is page-locked
   double file_rate = 0;    // of files, a rank; assumed
-  double link_rate = 0;    // of an all-reduce over NVLink: 2 (g - 1) / g bytes go over it
+  // An all-reduce by NCCL.
+  Link link;                // NVLink: 2 (g - 1) / g bytes go over it
+  double reduce_start = 0;  // seconds that no byte explains: counts compared, launch, polling
   // Operations a second, FP64.
   double gram_rate = 0;      // of A^T A
   double factor_rate = 0;    // of the Gram matrix of the sketch

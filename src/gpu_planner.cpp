@@ -9,7 +9,6 @@ namespace {
 
 // CUDA and its libraries held 695 to 702 MiB (docs/performance.md, Matrices from files), and the backend leaves 512 MiB free.
 constexpr std::int64_t kReserve = std::int64_t{1214} << 20;
-constexpr double kHostShare = 0.75;  // of host memory, that the backend page-locks
 // Of kernels, about: entry tables and partial sums, or rows widened for the Gram matrix; the plans of
 // docs/results/2026-11-30-h200/streaming_solves.txt have 70 to 270 MiB.
 constexpr std::int64_t kScratchBytes = std::int64_t{300} << 20;
@@ -23,9 +22,7 @@ GpuPlanner::GpuPlanner(const GpuModel& gpu, ResidencyChoice residency, std::uint
                                      : static_cast<std::int64_t>(gpu.memory) - kReserve) {}
 
 PlanLimits GpuPlanner::plan_limits(const SketchJob& job) {
-  const bool scales = job.compression == Compression::kSketch && job.spec.precision == SketchPrecision::kFp16 &&
-                      job.scaling == ScalingChoice::kAuto;
-  PlanLimits limits = device_row_limits(job, residency_, scales);
+  PlanLimits limits = device_row_limits(job, residency_);
   limits.memory_bytes = memory_bytes_;
   limits.host_memory_bytes = static_cast<std::int64_t>(kHostShare * gpu_.host_memory);
   limits.scratch_bytes = [](std::int64_t) { return kScratchBytes; };

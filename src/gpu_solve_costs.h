@@ -1,5 +1,5 @@
 // What each step takes beside one read of A on a GPU, as measured on an H200 (docs/performance.md), and what the cost model
-// makes of it. Pure. Called by cuda_solve_costs for the device that there is, by machine_planner for any.
+// makes of it. Pure. Called by cuda_solve_costs for the device that there is, by gpu_planner and inspect --gpus for any.
 #pragma once
 
 #include <cstdint>

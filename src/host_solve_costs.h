@@ -1,5 +1,5 @@
 // The host backend's figures: bandwidths and rates of one core, as measured (docs/performance.md), and what the cost model
-// makes of them. Pure. Called by host_backend and machine_planner.
+// makes of them. Pure. Called by host_backend and inspect --gpus host.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ inline constexpr HostModel kQuietHost = {26e9, 30e9, 1.5e9};
 /// rows  of the rank
 StepCosts host_step_costs(const HostModel& host, const ProblemShape& shape, std::int64_t rows, int threads);
 
-/// rows  of this rank; kept: in memory, otherwise read from the file for every pass
+/// rows  of this rank
 SolveCosts host_solve_costs(const ProblemShape& shape, std::int64_t rows, RowPlace place, int threads);
 
 }  // namespace tallsketch

@@ -128,7 +128,7 @@ void plan_within(PlanLimits limits, const Attempt& attempt, const MethodOptions&
 }
 
 /// Passes over A and seconds, of a job that is planned. Local.
-void predict(const MethodOptions& method, Planner& planner, SketchJob& job) {
+void predict_plan(const MethodOptions& method, Planner& planner, SketchJob& job) {
   const RowPlace place{job.plan.residency, job.kept};
   const SolveCosts costs = planner.solve_costs(job.shape, job.plan.rank_rows.front().size(), place);
   const bool gram = job.compression == Compression::kGram;
@@ -253,7 +253,7 @@ SketchJob planned_job(const Attempt& attempt, const MethodOptions& method, std::
     if (in_pieces && limits.kept_residency == Residency::kDevice) limits.chunk_rows = kept_job->plan.chunk_rows;
     comm.together([&] {
       plan_within(limits, attempt, method, source, ranks, planner, job);
-      predict(method, planner, job);
+      predict_plan(method, planner, job);
     });
   };
   if (kept_job == nullptr) {

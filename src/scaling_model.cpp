@@ -131,6 +131,11 @@ double broadcast_seconds(std::int64_t ranks, double bytes, const Link& link) {
   return log2_up(ranks) * (link.latency + bytes / link.rate);
 }
 
+double rank_file_rate(const Cluster& cluster, int ranks) {
+  const double own = cluster.file_rate / std::min(ranks, cluster.ranks_per_node);
+  return cluster.all_files_rate > 0 ? std::min(own, cluster.all_files_rate / ranks) : own;
+}
+
 Prediction predict(const ScalingJob& job, const Cluster& cluster, int ranks) {
   Prediction result;
   result.ranks = ranks;
@@ -141,9 +146,8 @@ Prediction predict(const ScalingJob& job, const Cluster& cluster, int ranks) {
   result.rows = std::min(job.shape.m, divide_up(batches, ranks) * job.batch_rows);
 
   StepCosts steps = cluster.steps(job.shape, result.rows);
-  double file_rate = cluster.file_rate / static_cast<double>(all.in_node);
-  if (cluster.all_files_rate > 0) file_rate = std::min(file_rate, cluster.all_files_rate / ranks);
-  steps.file = static_cast<double>(result.rows) * static_cast<double>(job.shape.a_row_bytes()) / file_rate;
+  steps.file =
+      static_cast<double>(result.rows) * static_cast<double>(job.shape.a_row_bytes()) / rank_file_rate(cluster, ranks);
   const bool gram = job.compression == Compression::kGram, uploads = steps.upload > 0;
 
   Booking booking(result);

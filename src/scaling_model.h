@@ -10,17 +10,12 @@
 #include <vector>
 
 #include "src/cost_model.h"
+#include "src/link.h"
 #include "src/problem_shape.h"
 #include "src/residency.h"
 #include "src/step_costs.h"
 
 namespace tallsketch {
-
-/// Seconds that a message of `bytes` takes: latency + bytes / rate.
-struct Link {
-  double latency = 0;
-  double rate = 1;  // bytes a second
-};
 
 /// Nodes of `ranks_per_node` ranks each, the last perhaps fewer.
 struct Cluster {
@@ -84,10 +79,14 @@ struct Prediction {
 };
 
 /// Seconds of an all-reduce, and of a broadcast, over `ranks` equal ones: 2 ceil(log2 p) latencies and 2 (p - 1) / p of the
-/// bytes (Rabenseifner's algorithm, and the bound of rings and double trees); ceil(log2 p) messages (binomial tree).
+/// bytes (Rabenseifner's algorithm; rings and double trees send as many, but a ring has 2 (p - 1) latencies: not measured);
+/// ceil(log2 p) messages (binomial tree).
 /// Source: Thakur, Rabenseifner, Gropp, Optimization of collective communication operations in MPICH, 2005
 double all_reduce_seconds(std::int64_t ranks, double bytes, const Link& link);
 double broadcast_seconds(std::int64_t ranks, double bytes, const Link& link);
+
+/// Bytes a second of files that each of `ranks` reads: its share of its node's, or of all together.
+double rank_file_rate(const Cluster& cluster, int ranks);
 
 /// ranks  >= 1
 Prediction predict(const ScalingJob& job, const Cluster& cluster, int ranks);

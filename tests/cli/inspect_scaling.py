@@ -38,7 +38,7 @@ def check_table(checks, folder):
         checks.check(f"{name}: reading", abs(table["read A"][0] / (1e10 * 4096 / 1024 * 8 / 10e9) - 1) < 0.01, done)
         for word in ("predicted for: h200, measured", "1024 ranks on 128 nodes", "memory of a rank: 37.", "against 276 ranks, the fewest",
                      "against 8 ranks with", "bottleneck: read A", "shorter by: files striped", "from 276 ranks on: read A",
-                     "if files took no time: upload A", "if A were in its place already: ", "from 16 columns on: passes: messages up to",
+                     "if files took no time: upload A", "if A were in its place already: ", "of 16 to 16384 columns: passes: messages up to",
                      "note: rows that are made count", "note: start-up"):
             checks.check(f"{name}: has '{word}' once", done.out.count(word) == 1, done)
     checks.check("nothing is written", os.listdir(folder) == [], os.listdir(folder))
@@ -55,6 +55,32 @@ def check_takeovers(checks, folder):
     again = run([*LARGE[:-1], 256, *options, "--ranks", f"{told[1]},{last},{last + 1}", "--json"], cwd=folder)
     lines = [strict_json(line) for line in again.out.splitlines()]
     checks.check("it takes over there", [line["bottleneck"] for line in lines] == [told[2], told[2], told[4]], f"{done}{again}")
+
+
+def check_columns(checks, folder):
+    """Columns are looked at while a sketch of 8n rows is shorter than A."""
+    def told(rows):
+        done = run(["inspect", "--kind", "uniform", "--rows", rows, "--cols", 64, "--gpus", "h200", "--ranks", 4,
+                    "--preconditioner", "sketch", "--oversample", 8], cwd=folder)
+        checks.check(f"{rows} rows: exit 0", done.code == 0, done)
+        return done, re.findall(r" of 16 to (\d+) columns: ", done.out)
+
+    done, most = told(40000)
+    checks.check("columns end where d reaches m", most == ["5000"], done)
+    done, most = told(100)
+    checks.check("no columns where 16 are too many", most == [] and "columns: " not in done.out, done)
+
+
+def check_other_choice(checks, folder):
+    """Files faster than solve supposes can decide for another preconditioner, which solve must be asked for."""
+    wide = ["inspect", "--kind", "uniform", "--rows", "10M", "--cols", 8192, "--gpus", "h200"]
+    note = re.compile(r"note: on (\d+) ranks solve, .*: give it --preconditioner (\w+)$", re.M)
+    for ranks in ("8", "64,8"):
+        done = run([*wide, "--ranks", ranks, "--file-gb-per-s", 400], cwd=folder)
+        told = note.findall(done.out)
+        checks.check(f"--ranks {ranks}: a note where solve would take another", told == [("8", "sketch")], done)
+    done = run([*wide, "--ranks", 8, "--file-gb-per-s", 400, "--preconditioner", "sketch"], cwd=folder)
+    checks.check("no note where it was asked for", done.code == 0 and not note.search(done.out), done)
 
 
 def check_scan(checks, folder):
@@ -124,7 +150,7 @@ def main():
     """All checks in one folder, which stays empty."""
     checks = Checks()
     with Folder() as folder:
-        for check in (check_table, check_takeovers, check_scan, check_json, check_few_rows):
+        for check in (check_table, check_takeovers, check_columns, check_other_choice, check_scan, check_json, check_few_rows):
             check(checks, folder)
     return checks.finish()
 

@@ -56,10 +56,10 @@ ScalingJob round_job() {
 
 Cluster h200s() {
   Cluster cluster;
-  cluster.device_link = {13e-6, 250e9};
-  cluster.host_link = {2e-6, 5e9};
+  cluster.device_link = gpu_model("h200").link;
+  cluster.host_link = kNodeMessages;
   cluster.network = {5e-6, 50e9};
-  cluster.reduce_start = 125e-6;
+  cluster.reduce_start = gpu_model("h200").reduce_start;
   cluster.file_rate = 10e9;
   cluster.steps = [](const ProblemShape& shape, std::int64_t rows) {
     return gpu_step_costs(gpu_model("h200"), shape, rows);
@@ -155,6 +155,16 @@ TEST_CASE("Where rows stay decides what a pass takes") {
   shared.all_files_rate = 1e9;
   CHECK(predict(job, shared, 8).of(Step::kRead) == Catch::Approx(80));
   CHECK(predict(job, shared, 1).of(Step::kRead) == Catch::Approx(80));
+}
+
+TEST_CASE("Files are shared by the ranks of a node, and by all where they have a limit together") {
+  Cluster cluster = round_cluster();
+  CHECK(rank_file_rate(cluster, 1) == 8e9);
+  CHECK(rank_file_rate(cluster, 3) == Catch::Approx(8e9 / 3));
+  CHECK(rank_file_rate(cluster, 100) == 2e9);
+  cluster.all_files_rate = 20e9;
+  CHECK(rank_file_rate(cluster, 8) == 2e9);
+  CHECK(rank_file_rate(cluster, 100) == Catch::Approx(0.2e9));
 }
 
 TEST_CASE("A machine whose reader takes the time of the others adds what a GPU hides") {
@@ -301,7 +311,10 @@ TEST_CASE("GPUs are known by name, scaled from the H200 by their datasheets, and
   CHECK(h100.read_rate / h200.read_rate == Catch::Approx(3.35 / 4.8));
   CHECK(h100.gram_rate == h200.gram_rate);
   CHECK(a100.upload_rate == h200.upload_rate / 2);
+  CHECK(a100.link.rate == Catch::Approx(h200.link.rate * 300 / 450));
+  CHECK(a100.link.latency == h200.link.latency);
   CHECK(a100.read_rate < h100.read_rate);
+  for (const GpuModel* model : {&h100, &a100}) CHECK(model->memory == Catch::Approx(80.0 * (1 << 30)).epsilon(0.005));
   CHECK_FALSE(a100.bulk_copies);
   CHECK_THAT(h200.source, ContainsSubstring("measured"));
   for (const GpuModel* model : {&h100, &a100}) CHECK_THAT(model->source, ContainsSubstring("not measured"));
@@ -346,4 +359,22 @@ TEST_CASE("The plan for a GPU that is not here: rows stay while they fit, rank 0
   // With little device memory rows stay page-locked: 40 GB of the 96 GiB that are its share.
   GpuPlanner small(gpu_model("h200"), ResidencyChoice::kAuto, std::uint64_t{1} << 30);
   CHECK(make_plan(job.shape, job.spec, 1, small.plan_limits(job)).residency == Residency::kHost);
+}
+
+TEST_CASE("One read keeps no rows on a GPU, unless the scales of a 16-bit sketch come from all of them first") {
+  GpuPlanner planner(gpu_model("h200"), ResidencyChoice::kAuto, 0);
+  SketchJob job;
+  job.shape = {1'000'000, 1024, 1, ElementType::kFloat32};
+  const auto kept_row_bytes = [&] { return planner.plan_limits(job).kept_row_bytes; };
+  CHECK(kept_row_bytes() == 0);
+  job.spec.precision = SketchPrecision::kFp16;
+  CHECK(kept_row_bytes() == 1024 * 4 + 8);
+  job.scaling = ScalingChoice::kNone;
+  CHECK(kept_row_bytes() == 0);
+  job.scaling = ScalingChoice::kAuto;
+  job.spec.precision = SketchPrecision::kBf16;
+  CHECK(kept_row_bytes() == 0);
+  job.spec.precision = SketchPrecision::kFp16;
+  job.compression = Compression::kGram;
+  CHECK(kept_row_bytes() == 0);
 }
