@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""Numerics of public bug reports of neighbouring software (docs/robustness.md), as small inputs with a known right answer.
+"""Public bug reports of neighbouring software (docs/robustness.md), as small inputs with a known right answer: most
+of the numerics, and some of the files.
 
-C-28, C-29, C-33, C-34, C-36, C-37, C-45 and C-46; what is expected comes from integers, numpy or the certified values. Seeds are
+C-08, C-28, C-29, C-33, C-34, C-36, C-37, C-40, C-45 and C-46; what is expected comes from integers, numpy or the certified values. Seeds are
 fixed. Run by CTest as cli.cases.
 """
 import hashlib
@@ -16,12 +17,56 @@ import numpy as np
 SUPPORT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support")
 sys.path.insert(0, SUPPORT)
 from least_squares import direct_solution, make_problem, solve, write_problem  # noqa: E402  pylint: disable=C0413
-from script_runs import MPIEXEC, PROGRAM, SOURCE, Checks, Folder, in_parallel, run, run_command  # noqa: E402  pylint: disable=C0413
+from script_runs import MPIEXEC, PROGRAM, SOURCE, Checks, Folder, in_parallel, read_x, run, run_command  # noqa: E402  pylint: disable=C0413
 
 SEED = 900
 ON_HOST = ["--backend", "host"]
 SKETCHED = ["--preconditioner", "sketch"]
 PARALLEL_HDF5 = os.environ.get("TALLSKETCH_HDF5_PARALLEL", "1") == "1"
+
+
+def check_transposed(checks, folder):
+    """C-08: columns of a wide (n, m) dataset by MPI-IO are the same by ranks, and by both of Open MPI's implementations."""
+    rng = np.random.default_rng(SEED + 3)
+    across = rng.integers(-8, 9, (64, 100_003)).astype("f4")
+    path = os.path.join(folder, "across.h5")
+    write_problem(path, across, across.T @ np.arange(64.0))
+    options = ["--transpose", "--io", "mpio", "--chunk-rows", "5000", "--method", "sketch-solve", "--quiet", *ON_HOST]
+    found = set()
+    for ranks, io in ((1, "ompio"), (3, "ompio"), (3, "romio321")):
+        output = os.path.join(folder, f"across.{ranks}.{io}.x.h5")
+        done = run(["solve", path, "-o", output, *options], ranks=ranks, environment={"OMPI_MCA_io": io})
+        if checks.check(f"C-08: {ranks} ranks, {io}: exit 0", done.code == 0, done):
+            found.add(read_x(output).tobytes())
+    checks.check("C-08: one x, bit for bit", len(found) == 1, len(found))
+
+
+def check_sharing(checks, folder):
+    """C-40: input that others read at the same time, and on a file system that takes no writes."""
+    place, path = os.path.join(folder, "shared"), os.path.join(folder, "shared", "p.h5")
+    os.mkdir(place)
+    write_problem(path, *make_problem("gaussian", 5000, 20, 10, 1.0, np.random.default_rng(SEED + 4)))
+
+    def one(k):
+        return run(["solve", path, "-o", os.path.join(folder, f"shared.{k}.h5"), "--io", "mpio", "--quiet"], ranks=2)
+
+    for done in in_parallel(one, range(2)):
+        checks.check("C-40: two solves of one input at once", done.code == 0, done)
+    mounted = os.path.join(folder, "read_only")
+    os.mkdir(mounted)
+    if subprocess.run(["mount", "--bind", place, mounted], check=False, stderr=subprocess.DEVNULL).returncode != 0:
+        print("left out: input on a read-only file system (no mounts here)")
+        return
+    try:
+        subprocess.run(["mount", "-o", "remount,ro,bind", mounted], check=True)
+        path = os.path.join(mounted, "p.h5")
+        for k, way in enumerate(("direct", "mpio")):
+            done = run(["solve", path, "-o", os.path.join(folder, f"read_only.{k}.h5"), "--io", way, "--quiet"], ranks=1 + k)
+            checks.check(f"C-40: read-only input, --io {way}", done.code == 0, done)
+        done = run(["solve", path, "--quiet"])
+        checks.check("C-40: but no result beside it: exit 9 and why", done.code == 9 and "Read-only file system" in done.err, done)
+    finally:
+        subprocess.run(["umount", mounted], check=True)
 
 
 def warned(solved, words):
@@ -89,7 +134,7 @@ def check_step_limit(checks, folder):
 def check_half_reduce(checks, folder):
     """C-33: sums that pass 65504, or fall below 6e-8, in a reduction of halves: scaled, never inf or 0."""
     path = os.path.join(folder, "half.h5")
-    for value in (20000.0, 1e-7):
+    for value in (20000.0, 1e-7, 1e-9):
         write_problem(path, np.full((4096, 1), value, "f4"), np.full(4096, 3 * value))
         for reduce, limit in (("fp32", 1e-6), ("fp16", 4 * 2.0 ** -11)):
             name = f"C-33: {value:g} by --reduce {reduce}"
@@ -208,8 +253,8 @@ def main():
     checks = Checks()
     print(f"data seeds from {SEED}, sketch seed 0")
     with Folder() as folder:
-        for part in (check_nearly_parallel, check_integers, check_step_limit, check_half_reduce, check_odd_widths, check_same_bits,
-                     check_memory, check_mode, check_longley):
+        for part in (check_transposed, check_sharing, check_nearly_parallel, check_integers, check_step_limit, check_half_reduce,
+                     check_odd_widths, check_same_bits, check_memory, check_mode, check_longley):
             part(checks, folder)
             print(f"{part.__name__}: done, {checks.passed + len(checks.failed)} checks so far", flush=True)
     return checks.finish()
