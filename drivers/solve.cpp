@@ -1,9 +1,12 @@
 // tallsketch solve: opens the input, solves, writes x and the report, and tells the user how it went.
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -120,6 +123,23 @@ void warn_of_x(Report& report) {
   }
 }
 
+/// Rounding while A was stored, which no solver can undo: what it may have done to x, where that is noticeable.
+void warn_of_stored_precision(Report& report) {
+  constexpr std::array<std::pair<std::string_view, double>, 3> kRoundoff = {
+      {{"float32", 0x1p-24}, {"float16", 0x1p-11}, {"bfloat16", 0x1p-8}}};
+  constexpr double kNoticed = 0.005;                  // of ||x||, columns scaled
+  if (*report.solver.rank < report.shape->n) return;  // a condition is only that of what is left
+  const std::string_view dtype = report.source.dtype;
+  for (const auto& [type, roundoff] : kRoundoff) {
+    const double moved = *report.solver.condition_estimate * roundoff;
+    if (!dtype.starts_with(type) || moved <= kNoticed) continue;
+    report.warnings.push_back(fmt::format(
+        "A is {}: if its numbers were rounded to that, x may be off by about {:.2g} % for it alone (condition {:.2g} "
+        "times {:.1g}); store A as float64",
+        type, 100 * std::min(1.0, moved), *report.solver.condition_estimate, roundoff));
+  }
+}
+
 }  // namespace
 
 int run_solve(const SolveOptions& options, const Communicator& comm) {
@@ -166,6 +186,7 @@ int run_solve(const SolveOptions& options, const Communicator& comm) {
                  : solve_from_sketch(*made, options.sketch, options.method, *run.backend, run.context(), run.report);
     run.write("solved", [&] {
       warn_of_x(run.report);
+      warn_of_stored_precision(run.report);
       if (!opened.x_true.empty()) error_of_x = relative_error(solution.x, opened.x_true);
       write_file_atomically(output, solution_image(solution, shape.n, shape.r, provenance_json(run.report)));
     });

@@ -175,7 +175,8 @@ TEST_CASE("FP64 scatter takes float32 and float16 rows") {
   }
 }
 
-TEST_CASE("A 16-bit scatter of integers equals the oracle bit for bit: every format, rounding, zeta and odd width") {
+TEST_CASE(
+    "A 16-bit scatter of integers equals the oracle bit for bit: every format, rounding, zeta and odd width (C-34)") {
   for (const SketchPrecision precision : {SketchPrecision::kFp16, SketchPrecision::kBf16}) {
     for (const SketchRounding rounding :
          {SketchRounding::kNearest, SketchRounding::kStochastic, SketchRounding::kDither}) {
@@ -394,7 +395,7 @@ TEST_CASE("Conversions to float follow IEEE for every half and for doubles aroun
   CHECK(got.back() == 0);  // the padding column
 }
 
-TEST_CASE("Row counts beyond 65535 blocks of rows stay within CUDA's grid limits") {
+TEST_CASE("Row counts beyond 65535 blocks of rows stay within CUDA's grid limits (C-21)") {
   const std::int64_t rows = 65536 * 32 + 1;
   const SketchSpec spec = spec_of(SketchHash::kPermuted, 64, 4);
   const std::vector<float> ones(static_cast<std::size_t>(rows), 1.0F);

@@ -160,7 +160,7 @@ TEST_CASE("Batches cut by slabs, chunks and the end of the matrix change nothing
   for (const std::int64_t r : {4, 5, 18}) check_exact(spec_of(128, 4), 1777, 36, r, 511, 2);  // columns of b by fours
 }
 
-TEST_CASE("The engine gives equal bits from run to run on real numbers, and the oracle's values to rounding") {
+TEST_CASE("The engine gives equal bits from run to run on real numbers, and the oracle's values to rounding (C-36)") {
   const RealData data = make_real_data(60000, 96);
   const SketchSpec spec = spec_of(256, 4);
   const std::vector<float> first = engine_sketch(spec, data.slab(), data.rhs(), 1);
@@ -223,7 +223,7 @@ TEST_CASE("The engine equals the oracle for FP16 and BF16 input, all strip width
   }
 }
 
-TEST_CASE("The engine equals the oracle for FP16 and BF16 input of any width") {
+TEST_CASE("The engine equals the oracle for FP16 and BF16 input of any width (C-34)") {
   for (const ElementType type : kHalfTypes) {
     // n <= 16 and n <= 32 have narrower strips than d alone asks for.
     for (const std::int64_t n : {1, 7, 8, 9, 16, 17, 32, 33, 63, 64, 65, 129, 1023})
@@ -231,7 +231,7 @@ TEST_CASE("The engine equals the oracle for FP16 and BF16 input of any width") {
   }
 }
 
-TEST_CASE("Batches of FP16 and BF16 rows cut by slabs, chunks and the end of the matrix change nothing") {
+TEST_CASE("Batches of FP16 and BF16 rows cut by slabs, chunks and the end of the matrix change nothing (C-34)") {
   for (const ElementType type : kHalfTypes) {
     for (const std::int64_t first : {std::int64_t{1}, std::int64_t{513}, (std::int64_t{1} << 40) + 77}) {
       for (const int pieces : {1, 2, 7}) check_exact(spec_of(128, 4), 1777, 37, 3, first, pieces, type);

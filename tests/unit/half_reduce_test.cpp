@@ -25,7 +25,7 @@ std::uint16_t sum_as_tree(std::uint16_t value, int ranks) {
 
 }  // namespace
 
-TEST_CASE("Equal largest elements of all ranks sum without overflow, and use a quarter of the range at least") {
+TEST_CASE("Equal largest elements of all ranks sum without overflow, and use a quarter of the range at least (C-33)") {
   const std::vector<double> largest = {1.0F, std::nextafterf(2.0F, 0.0F), 3.4e38F, 1e-38F, 1e-45F, 65504.0F, 0x1.ffcp0F,
                                        7.0F};
   for (const int ranks : {1, 2, 3, 4, 5, 8, 9, 1000, 2048, 2049, 10000}) {

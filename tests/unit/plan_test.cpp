@@ -226,6 +226,24 @@ TEST_CASE("Memory is planned in 64 bits: 2^48 rows, d of 2^30") {
   CHECK(plan.rank_rows.back().end == shape.m);
 }
 
+TEST_CASE("Sketches on both sides of 2^31 elements are planned alike, and refused where memory is short (C-20)") {
+  constexpr std::int64_t kRows = 58'720'256;  // times 36 below 2^31, times 37 above
+  const auto plan_of = [&](std::int64_t n, std::int64_t memory) {
+    const ProblemShape shape{std::int64_t{1} << 33, n, 1, ElementType::kFloat32};
+    PlanLimits limits;
+    limits.memory_bytes = memory;
+    return make_plan(shape, make_sketch_spec(shape, with_rows(kRows)), 1, limits);
+  };
+  const Plan below = plan_of(35, 0), above = plan_of(36, 0);
+  CHECK(below.sketch_bytes == kRows * 36 * 4);
+  CHECK(above.sketch_bytes == kRows * 37 * 4);
+  CHECK(above.factor_bytes > below.factor_bytes);
+  CHECK(above.factor_bytes < below.factor_bytes / 36 * 38);  // no exabytes
+  const auto [code, message] = error_of([&] { plan_of(36, std::int64_t{8} << 30); });
+  CHECK(code == 7);
+  CHECK_THAT(message, ContainsSubstring("sketch of 58720256 x 37") && ContainsSubstring("--oversample"));
+}
+
 TEST_CASE("Where the backend can keep rows they stay exactly when the slab fits beside the rest") {
   const ProblemShape shape{1'000'000, 100, 1, ElementType::kFloat32};
   const SketchSpec spec = make_sketch_spec(shape, {});
