@@ -106,18 +106,35 @@ def edit_words(dice, text, words):
     return text[:at] + word + text[at + dice.choice((0, 0, 1, 2, 8)):]
 
 
+def new_npy_header(dice):
+    """A header that is in order by its form, mostly of another array than the one that follows."""
+    def number():
+        return dice.choice((0, 1, 2, 4, 30, 60, 60, 60, 120, 240, 2000, *EXTREMES))
+
+    shape = dice.choice(("(60, 4)", "(60, 4)", "(60,)", "(60, 2)", "(60, 1)", "(4, 60)", f"({number()}, {number()})", f"({number()},)",
+                         f"(60, {number()})", f"({number()}, 0)", f"(0, {number()})", "(60, 4, 1)", "(1, 60, 4)", "()"))
+    kind = dice.choice(("f8", "f4", "f2", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "b1", "V2", "f16", "c8", "O", "U2"))
+    quote = dice.choice(("'", "'", "'", '"'))
+    parts = [f"'descr': {quote}{dice.choice('<<>=|')}{kind}{quote}", f"'fortran_order': {dice.choice(('True', 'False', 'False'))}",
+             f"'shape': {shape}"]
+    dice.shuffle(parts)
+    return "{" + dice.choice((", ", ",", " , ", ",\n")).join(parts) + dice.choice((", ", "", ",")) + "}"
+
+
 def mutate_npy_header(dice, data):
-    """The text of a .npy header of version 1 is edited; its length says the truth, mostly."""
+    """Another text in a .npy header of version 1, or the old one, edited; its length says the truth, mostly."""
     length = struct.unpack_from("<H", data, 8)[0]
-    text = data[10:10 + length].decode("latin-1").rstrip()
-    for _ in range(dice.choice((1, 1, 2, 3))):
-        text = edit_words(dice, text, NPY_WORDS)
-    if dice.random() < 0.2:
-        text = text.replace("60", str(dice.choice(EXTREMES)))
+    if dice.random() < 0.5:
+        text = new_npy_header(dice)
+    else:
+        text = data[10:10 + length].decode("latin-1").rstrip()
+        for _ in range(dice.choice((1, 1, 2, 3))):
+            text = edit_words(dice, text, NPY_WORDS)
     text = text.encode("latin-1") + b" " * dice.choice((0, 1, 40)) + b"\n"
     claimed = len(text) if dice.random() < 0.9 else dice.choice(EXTREMES) % 65536
-    version, code = dice.choice(((1, "<H"), (1, "<H"), (2, "<I"), (3, "<I"), (4, "<I"), (0, "<H")))
-    return b"\x93NUMPY" + bytes((version, dice.choice((0, 0, 0, 0, 1)))) + struct.pack(code, claimed) + text + data[10 + length:]
+    version = dice.choice((1, 1, 1, 1, 1, 2, 3, 4, 0))
+    minor = 0 if dice.random() < 0.9 else 1
+    return b"\x93NUMPY" + bytes((version, minor)) + struct.pack("<H" if version < 2 else "<I", claimed) + text + data[10 + length:]
 
 
 def json_values(dice):

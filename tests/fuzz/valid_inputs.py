@@ -54,11 +54,13 @@ class Case:
     files      {name: bytes}
     arguments  of tallsketch
     reference  function of the folder that gives (A, b) as the mutated files are read by numpy or h5py; None: x is only finite
+    original   (A, b) of the valid files: what a reader that knows less of the damage may solve, too
     may_write  names that a good end leaves
     """
 
-    def __init__(self, kind, name, files, arguments, reference=None, may_write=("x.h5",), ranks=1):
+    def __init__(self, kind, name, files, arguments, reference=None, original=None, may_write=("x.h5",), ranks=1):
         self.kind, self.name, self.files, self.arguments = kind, name, files, arguments
+        self.original = original
         self.reference, self.may_write, self.ranks = reference, may_write, ranks
 
 
@@ -184,17 +186,18 @@ class ValidInputs:
         more = dice.choice(([], [], ["--transpose"] if name.endswith("columns") else [], ["--residency", "file", "--chunk-rows", "7"]))
         transposed = "--transpose" in more
         return Case("npy", f"{name}, {target}: {done}", files, ["solve", "a.npy", "--b", "b.npy", "-o", "x.h5", *more],
-                    lambda folder: reference_npy(folder, transposed), ranks=2 if dice.random() < 0.01 else 1)
+                    lambda folder: reference_npy(folder, transposed), (arrays_npy(self.npy[name]), self.b), ranks=2 if dice.random() < 0.01 else 1)
 
     def hdf5_case(self, dice):
         name = dice.choice(list(self.hdf5))
         files, target, arguments = self.hdf5[name]
         files = dict(files)
+        original = arrays_hdf5([io.BytesIO(data) for data in files.values()], "--transpose" in arguments)
         files[target], done = mutations.mutate_bytes(dice, files[target], header_of(files[target]))
         more = dice.choice(([], [], ["--io", "mpio"], ["--residency", "file", "--chunk-rows", "7"]))
         names, transposed = [word for word in arguments if word.endswith(".h5")], "--transpose" in arguments
         return Case("hdf5", f"{name}, {target}: {done}", files, ["solve", *arguments, "-o", "x.h5", *more],
-                    lambda folder: reference_hdf5(folder, names, transposed), ranks=2 if dice.random() < 0.01 else 1)
+                    lambda folder: reference_hdf5(folder, names, transposed), original, ranks=2 if dice.random() < 0.01 else 1)
 
     def sketch_case(self, dice):
         name = dice.choice(list(self.sketches))
@@ -258,14 +261,21 @@ def mutated_store(dice, data, datasets):
     return out.getvalue(), done
 
 
+def arrays_npy(data):
+    """An array from the bytes of a .npy file."""
+    return of_words(np.load(io.BytesIO(data), allow_pickle=False))
+
+
 def reference_npy(folder, transposed):
     """A and b by numpy, as float64."""
-    a, b = (np.load(os.path.join(folder, name), allow_pickle=False) for name in ("a.npy", "b.npy"))
-    return of_words(a).T if transposed else of_words(a), of_words(b)
+    a, b = (of_words(np.load(os.path.join(folder, name), allow_pickle=False)) for name in ("a.npy", "b.npy"))
+    return a.T if transposed else a, b
 
 
 def of_words(array):
-    """V2 is bfloat16, as ml_dtypes saves it."""
+    """As float64. V2 is bfloat16, as ml_dtypes saves it; a boolean is its byte, also where that is neither 0 nor 1."""
+    if array.dtype.kind == "b":
+        return array.view("u1").astype("f8")
     if array.dtype.kind == "V" and array.dtype.itemsize == 2:
         return (array.view("u2").astype("u4") << 16).view("f4").astype("f8")
     return array.astype("f8")
@@ -273,9 +283,14 @@ def of_words(array):
 
 def reference_hdf5(folder, names, transposed):
     """A and b by h5py, as float64."""
+    return arrays_hdf5([os.path.join(folder, name) for name in names], transposed)
+
+
+def arrays_hdf5(files, transposed):
+    """The same, of paths or files in memory."""
     parts = []
-    for name in names:
-        with h5py.File(os.path.join(folder, name), "r") as file:
+    for place in files:
+        with h5py.File(place, "r") as file:
             a, b = file["A"], file["b"]
             if max(a.size, b.size) > 1 << 24:
                 raise OverflowError(f"A has {a.shape}")
@@ -284,6 +299,6 @@ def reference_hdf5(folder, names, transposed):
                 said = dataset.attrs.get("dtype", "")
                 values = dataset[()]
                 bfloat16 = said in ("bfloat16", b"bfloat16") and dataset.dtype.itemsize == 2
-                parts[-1].append((values.astype("u2").astype("u4") << 16).view("f4").astype("f8") if bfloat16 else values.astype("f8"))
+                parts[-1].append((values.astype("u2").astype("u4") << 16).view("f4").astype("f8") if bfloat16 else of_words(values))
     a, b = (np.concatenate([part[k].T if transposed and part[k].ndim == 2 and k == 0 else part[k] for part in parts]) for k in (0, 1))
     return a, b
