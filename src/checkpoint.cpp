@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/error.h"
+#include "src/file_seal.h"
 #include "src/hdf5_image.h"
 #include "src/row_ranges.h"
 #include "src/sketch_file.h"
@@ -148,10 +149,11 @@ std::vector<std::byte> checkpoint_image(const Checkpoint& checkpoint) {
   const std::string text = checkpoint_json(checkpoint);
   image.add_text("/identity", text);
   image.add_attribute("/identity", "checksum", checksum_of(text, checkpoint));
-  return image.bytes();
+  return sealed(image.bytes());
 }
 
 Checkpoint read_checkpoint(const std::string& path, const SketchOptions& sketch) {
+  require_seal(path);
   const Hdf5File file = Hdf5File::open(path, nullptr);
   const std::string what = fmt::format("'{}'", path);
   require(file.has("/sketch") && file.has("/identity") && file.has("/b_squares"), ErrorKind::kInput,
