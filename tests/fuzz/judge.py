@@ -5,7 +5,6 @@ A finding is: a signal or a crash, a run that does not end, code 1 or one that i
 is not finite, or, with code 0, not the least-squares solution of what numpy or h5py reads from the same files.
 """
 import os
-import re
 import select
 import signal
 import sys
@@ -14,8 +13,8 @@ import h5py
 import numpy as np
 
 CODES = {0, 2, 3, 4, 5, 6, 7, 8, 9, 75}
-# A plan that does not fit says how much a rank needs, and what to change; the rest is memory that was asked for unplanned.
-PLANNED = re.compile(r"--memory|--chunk-rows|--residency|--oversample|--sketch-rows")
+# A plan that does not fit says how much a rank needs; this is memory that was asked for without a plan.
+UNPLANNED = "out of host memory"
 REFERENCE_SECONDS = 20
 CRASHES = {-4, -6, -7, -8, -11, 132, 134, 135, 136, 139}
 CHILD_ENDED = "reference: numpy or h5py ended"
@@ -146,12 +145,14 @@ def judge(case, folder, done):
         return f"{LIBRARY} code {done.code}, and h5py crashes, too"
     if done.code not in CODES:
         return f"{'signal' if done.code < 0 or done.code >= 128 else 'undocumented code'} {done.code}"
+    if case.expected not in (None, done.code):
+        return f"code {done.code}, not {case.expected}"
     errors = error_lines(done)
     if len(errors) != (1 if done.code else 0):
         return f"code {done.code} with {len(errors)} error lines"
     if errors and not errors[0].isprintable():
         return "control characters in the error line"
-    if done.code == 7 and not PLANNED.search(errors[0]):
+    if done.code == 7 and UNPLANNED in errors[0]:
         return "out of memory that was not planned"
     if done.code == 8 and case.kind != "cli":
         return "code 8 without a cause"

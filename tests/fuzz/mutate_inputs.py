@@ -27,7 +27,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from judge import LIBRARY, error_lines, judge  # noqa: E402
 import script_runs  # noqa: E402  pylint: disable=C0413
 from script_runs import MPIEXEC, PROGRAM, run_command  # noqa: E402  pylint: disable=C0413
-from valid_inputs import FIXED_TIME, ValidInputs  # noqa: E402
+from regressions import COUNTS, regressions  # noqa: E402
+from valid_inputs import FIXED_TIME, Case, ValidInputs  # noqa: E402
 
 KINDS = ("npy", "hdf5", "checkpoint", "sketch", "cli")
 # Address space: the program and its libraries take less than 1 GB of it on a file of a few kB. Not where a sanitizer maps terabytes.
@@ -68,7 +69,10 @@ class Result:
 
 def try_input(kind, index, seed, top, output, keep):
     """Makes, runs and judges one input."""
-    case = _VALID.case(kind, random.Random(f"{seed}/{kind}/{index}"))
+    if index < 0:
+        case = regressions(kind, _VALID, Case)[-1 - index]
+    else:
+        case = _VALID.case(kind, random.Random(f"{seed}/{kind}/{index}"))
     folder = os.path.join(top, f"{kind}.{index}")
     os.mkdir(folder)
     ValidInputs.write(folder, case.files)
@@ -129,6 +133,9 @@ def batches(options, top):
     if options.index is not None:
         yield [(kinds[0], options.index, options.seed, top, options.output, True)]
         return
+    if options.regressions:
+        for kind in kinds:
+            yield [(kind, -1 - k, options.seed, top, options.output, False) for k in range(COUNTS.get(kind, 0))]
     for first in itertools.count(options.first, BATCH):
         last = first + BATCH if options.inputs is None else min(first + BATCH, options.first + options.inputs)
         if first >= last:
@@ -169,6 +176,7 @@ def main():
     parser.add_argument("--only", action="append", choices=KINDS, help="again for more kinds (default: all)")
     parser.add_argument("--output", default="fuzz-findings", help="folder of findings (default: fuzz-findings)")
     parser.add_argument("--limit", type=float, default=60, help="seconds after which a run hangs (default: 60)")
+    parser.add_argument("--regressions", action="store_true", help="first, what once went wrong (numbers below 0)")
     parser.add_argument("--workers", type=int, default=4, help="runs at a time: a run waits more than it works (default: 4)")
     options = parser.parse_args()
     if options.inputs is None and options.seconds is None:

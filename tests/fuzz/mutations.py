@@ -6,7 +6,7 @@ import json
 import struct
 
 # What a length, a count or an offset is set to: none, one, beside powers of two, and what overflows when multiplied.
-EXTREMES = (0, 1, 2, 3, 7, 255, 65535, 65536, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**33, 2**40, 2**59, 2**60, 2**61, 2**62,
+EXTREMES = (0, 1, 2, 3, 7, 255, 65535, 65536, 2**30, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**33, 2**40, 2**59, 2**60, 2**61, 2**62,
             2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1)
 
 

@@ -57,11 +57,12 @@ class Case:
     reference  function of the folder that gives (A, b) as the mutated files are read by numpy or h5py; None: x is only finite
     original   (A, b) of the valid files: what a reader that knows less of the damage may solve, too
     may_write  names that a good end leaves
+    expected   the one code that it may end with; None: any that is documented
     """
 
-    def __init__(self, kind, name, files, arguments, reference=None, original=None, may_write=("x.h5",), ranks=1):
+    def __init__(self, kind, name, files, arguments, reference=None, original=None, may_write=("x.h5",), ranks=1, expected=None):
         self.kind, self.name, self.files, self.arguments = kind, name, files, arguments
-        self.original = original
+        self.original, self.expected = original, expected
         self.reference, self.may_write, self.ranks = reference, may_write, ranks
 
 
@@ -234,33 +235,44 @@ def checksum(text, arrays):
 
 
 def mutated_store(dice, data, datasets):
-    """A sketch file or checkpoint, damaged: its bytes; or, so that the checksum does not find it, its JSON or its numbers.
+    """A sketch file or checkpoint, damaged: its bytes; or, so that no checksum finds it, its JSON or its numbers.
 
     datasets  in the order of the checksum; passes lie there row by row, as it takes them
     """
     if dice.random() < 0.5:
         return mutations.mutate_bytes(dice, data, header_of(data))
-    out = io.BytesIO(data[:data.rindex(SEAL)])  # its seal would find it, too: a file of an older version has none
+    if dice.random() < 0.8:
+        def change(text):
+            return mutations.mutate_json(dice, text.decode()).encode("utf-8", "surrogatepass").replace(b"\0", b" ") or b" "
+
+        return mended(data, change, datasets), "JSON, checksum mended"
+    with h5py.File(io.BytesIO(data), "r") as file:
+        name = dice.choice([name for name in datasets if name in file])
+    value = dice.choice((0, np.nan, np.inf, -np.inf, 1e300, -1e38, 5e-324, 1))
+    return mended(data, bytes, datasets, (name, dice.random(), value)), f"numbers of {name}, checksum mended"
+
+
+def mended(data, change, datasets, number=None):
+    """A sketch file or checkpoint with another identity, change(text), or one number (dataset, where in [0, 1), value), and
+    the checksum of what it then holds. Without a seal, like files of older versions."""
+    out = io.BytesIO(data[:data.rindex(SEAL)])
     with h5py.File(out, "r+") as file:
-        text = file["identity"][()]
-        done = "JSON, checksum mended"
-        if dice.random() < 0.8:
-            text = mutations.mutate_json(dice, text.decode()).encode("utf-8", "surrogatepass").replace(b"\0", b" ") or b" "
-        else:
-            name = dice.choice([name for name in datasets if name in file])
+        text = change(file["identity"][()])
+        if number is not None:
+            name, where, value = number
             values = file[name][()]
             with np.errstate(over="ignore"):
-                values.reshape(-1)[dice.randrange(values.size)] = dice.choice((0, np.nan, np.inf, -np.inf, 1e300, -1e38, 5e-324, 1))
+                values.reshape(-1)[int(where * values.size)] = value
             file[name][...] = values
-            done = f"numbers of {name}, checksum mended"
         stored = [file[name][()].astype("f8") for name in datasets if name in file]
         del file["identity"]
         kind = h5py.h5t.C_S1.copy()
         kind.set_size(len(text))
+        kind.set_strpad(h5py.h5t.STR_NULLPAD)  # else the last letter becomes the end of the text
         identity = h5py.h5d.create(file.id, b"identity", kind, h5py.h5s.create(h5py.h5s.SCALAR))
         identity.write(h5py.h5s.ALL, h5py.h5s.ALL, np.array(text, dtype=f"S{len(text)}"))
         file["identity"].attrs["checksum"] = np.bytes_(checksum(text, stored))
-    return out.getvalue(), done
+    return out.getvalue()
 
 
 def arrays_npy(data):
