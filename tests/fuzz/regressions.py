@@ -15,9 +15,9 @@ def patched(data, at, code, value):
 
 
 def library_overruns(data):
-    """[(name, bytes)]: counts that HDF5 1.10 trusts, so that it writes beyond its memory."""
-    tree, node = data.index(b"TREE"), data.index(b"SNOD")
-    return [("leaf size of the superblock", patched(data, 16, "<H", 1)), ("entries of a tree", patched(data, tree + 6, "<H", 65535)),
+    """[(name, bytes)]: counts that HDF5 1.10 trusts. By the first it writes beyond its memory, without a seal that is found."""
+    tree, node, heap = data.index(b"TREE"), data.index(b"SNOD"), data.index(b"HEAP")
+    return [("size of a heap", patched(data, heap + 8, "<Q", 2**64 - 1)), ("entries of a tree", patched(data, tree + 6, "<H", 65535)),
             ("symbols of a node", patched(data, node + 6, "<H", 65535))]
 
 
