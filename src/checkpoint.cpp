@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/error.h"
+#include "src/file_seal.h"
 #include "src/hdf5_image.h"
 #include "src/row_ranges.h"
 #include "src/sketch_file.h"
@@ -99,7 +100,8 @@ std::string checkpoint_json(const Checkpoint& checkpoint) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Checkpoint parse_checkpoint(const std::string& text, const std::string& what, const SketchOptions& sketch) {
+Checkpoint parse_checkpoint(const std::string& text, const std::string& what, const SketchOptions& sketch,
+                            std::int64_t most_columns) {
   Checkpoint checkpoint;
   try {
     const Json json = Json::parse(text);
@@ -115,7 +117,7 @@ Checkpoint parse_checkpoint(const std::string& text, const std::string& what, co
     checkpoint.exponents = json.at("exponents").get<std::vector<int>>();
     checkpoint.rows = rows_of_json(json.at("rows"), what);
     const auto columns = json.at("b_columns").get<std::int64_t>();
-    require(columns >= 1 && columns <= kMaxSketchRows, ErrorKind::kInput,
+    require(columns >= 1 && columns <= most_columns, ErrorKind::kInput,
             fmt::format("{} claims {} columns of b", what, columns));
     checkpoint.b_squares.resize(static_cast<std::size_t>(columns));
     for (const auto& question : json.at("passes")) checkpoint.passes.push_back({question.get<std::string>(), {}});
@@ -148,16 +150,18 @@ std::vector<std::byte> checkpoint_image(const Checkpoint& checkpoint) {
   const std::string text = checkpoint_json(checkpoint);
   image.add_text("/identity", text);
   image.add_attribute("/identity", "checksum", checksum_of(text, checkpoint));
-  return image.bytes();
+  return sealed(image.bytes());
 }
 
 Checkpoint read_checkpoint(const std::string& path, const SketchOptions& sketch) {
+  require_seal(path);
   const Hdf5File file = Hdf5File::open(path, nullptr);
   const std::string what = fmt::format("'{}'", path);
   require(file.has("/sketch") && file.has("/identity") && file.has("/b_squares"), ErrorKind::kInput,
           fmt::format("{} is no checkpoint: /sketch, /b_squares or /identity is missing", what));
   const std::string text = hdf5_text(file, "/identity");
-  Checkpoint checkpoint = parse_checkpoint(text, what, sketch);
+  constexpr auto kWord = static_cast<std::int64_t>(sizeof(double));
+  Checkpoint checkpoint = parse_checkpoint(text, what, sketch, std::min(kMaxSketchRows, file.input().bytes() / kWord));
   const auto r = static_cast<std::int64_t>(checkpoint.b_squares.size());
   const std::int64_t n = run_number(checkpoint, "n", what), cols = n + r;
   const bool sizes = n >= 1 && cols <= kMaxSketchRows && r == run_number(checkpoint, "r", what);

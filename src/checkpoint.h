@@ -49,7 +49,8 @@ Checkpoint read_checkpoint(const std::string& path, const SketchOptions& sketch)
 
 /// The identity as text and back, without values and passes: for ranks that do not read the file.
 std::string checkpoint_json(const Checkpoint& checkpoint);
-Checkpoint parse_checkpoint(const std::string& text, const std::string& what, const SketchOptions& sketch);
+Checkpoint parse_checkpoint(const std::string& text, const std::string& what, const SketchOptions& sketch,
+                            std::int64_t most_columns = kMaxSketchRows);
 
 /// Errors  where a field differs, naming it and both values: kInput if it is of the input, else kUsage
 void require_same_run(const Checkpoint& stored, const std::vector<IdentityField>& now, const std::string& path);

@@ -45,6 +45,8 @@ std::string mpi_library_version() {
 }
 
 MpiSession::MpiSession(int& argc, char**& argv) {
+  // Open MPI would print a backtrace where a process is killed by a damaged heap, and wait for ever for the heap's lock.
+  ::setenv("OMPI_MCA_opal_signal", "", 0);
   int provided = 0;
   check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
   // The watchdog and NCCL run beside MPI; a library that cannot do that is refused at once, not found out later.

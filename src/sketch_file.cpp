@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/error.h"
+#include "src/file_seal.h"
 #include "src/hdf5_image.h"
 #include "src/row_ranges.h"
 #include "src/sketch_identity.h"
@@ -140,10 +141,11 @@ std::vector<std::byte> sketch_image(const StoredSketch& sketch, const std::strin
   image.add("/b_squares", sketch.b_squares, sketch.r, 1, 1);
   image.add_text("/identity", identity);
   image.add_attribute("/identity", "checksum", checksum(identity, {&sketch.sketch, &sketch.b_squares}));
-  return image.bytes();
+  return sealed(image.bytes());
 }
 
 StoredSketch read_sketch(const std::string& path) {
+  require_seal(path);
   const Hdf5File file = Hdf5File::open(path, nullptr);
   const std::string what = fmt::format("'{}'", path);
   require(file.has("/SA") && file.has("/identity") && file.has("/b_squares"), ErrorKind::kInput,

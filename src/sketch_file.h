@@ -3,6 +3,7 @@
 //   /SA         (d, n + r) float32, or float64 of an fp64 sketch: S [A | b] without the factor 1 / sqrt(zeta)
 //   /b_squares  (r) float64: ||b||^2, column by column, of the columns as they were sketched
 //   /identity   text, JSON: which S, of which rows, of what (schema_version 1); attribute `checksum`: of all three
+// and a seal at the end (file_seal).
 #pragma once
 
 #include <cstddef>

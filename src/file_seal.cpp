@@ -1,0 +1,73 @@
+#include "src/file_seal.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+
+#include <fmt/format.h>
+
+#include "src/error.h"
+#include "src/input_file.h"
+
+namespace tallsketch {
+
+namespace {
+
+constexpr char kMark[] = "\ntallsketch seal ";
+constexpr std::size_t kMarkBytes = sizeof(kMark) - 1, kSealBytes = kMarkBytes + 17;  // 16 digits and a line's end
+
+/// FNV-1a over words of 8 bytes, turned so that high bits reach low ones; the last word is filled up by zeros.
+class Hash {
+ public:
+  /// bytes  a multiple of 8, but for the last part
+  void add(const char* part, std::size_t bytes) {
+    for (std::size_t at = 0; at < bytes; at += sizeof(std::uint64_t)) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, part + at, std::min(sizeof word, bytes - at));
+      hash_ = (hash_ ^ word) * 1099511628211ULL;
+      hash_ = (hash_ << 31) | (hash_ >> 33);
+    }
+    bytes_ += bytes;
+  }
+  std::string seal() const { return fmt::format("{}{:016x}\n", kMark, (hash_ ^ bytes_) * 1099511628211ULL); }
+
+ private:
+  std::uint64_t hash_ = 14695981039346656037ULL, bytes_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::byte> sealed(std::vector<std::byte> bytes) {
+  Hash hash;
+  hash.add(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const std::string seal = hash.seal();
+  bytes.reserve(bytes.size() + seal.size());  // not twice as much
+  const auto* const begin = reinterpret_cast<const std::byte*>(seal.data());
+  bytes.insert(bytes.end(), begin, begin + seal.size());
+  return bytes;
+}
+
+void require_seal(const std::string& path) {
+  const std::int64_t size = InputFile(path).bytes(), before = size - static_cast<std::int64_t>(kSealBytes);
+  if (before < 0) return;
+  std::ifstream file(path, std::ios::binary);
+  std::string found(kSealBytes, '\0');
+  file.seekg(before).read(found.data(), static_cast<std::streamsize>(kSealBytes));
+  if (file && found.compare(0, kMarkBytes, kMark) != 0) return;
+  file.seekg(0);
+  Hash hash;
+  std::vector<char> part(std::size_t{1} << 20);
+  for (std::int64_t left = before; left > 0 && file;) {
+    const auto bytes = std::min<std::int64_t>(left, std::ssize(part));
+    file.read(part.data(), bytes);
+    hash.add(part.data(), static_cast<std::size_t>(bytes));
+    left -= bytes;
+  }
+  require(file.good() && hash.seal() == found, ErrorKind::kInput,
+          fmt::format("'{}' is corrupt: the checksum at its end is not that of the {} bytes before it; remove it and "
+                      "make it again",
+                      path, before));
+}
+
+}  // namespace tallsketch
