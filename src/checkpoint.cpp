@@ -114,7 +114,7 @@ Checkpoint parse_checkpoint(const std::string& text, const std::string& what, co
       checkpoint.run.push_back({field.at(0).get<std::string>(), field.at(1).get<std::string>()});
     }
     checkpoint.attempt = attempt_of(json.at("attempt"), what, sketch);
-    checkpoint.exponents = json.at("exponents").get<std::vector<int>>();
+    checkpoint.exponents = exponents_of_json(json.at("exponents"), what);
     checkpoint.rows = rows_of_json(json.at("rows"), what);
     const auto columns = json.at("b_columns").get<std::int64_t>();
     require(columns >= 1 && columns <= most_columns, ErrorKind::kInput,

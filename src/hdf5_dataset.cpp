@@ -200,7 +200,15 @@ void read_layout(hid_t dataset, StoredFacts& facts) {
       if (offset != HADDR_UNDEF) facts.offset = static_cast<std::int64_t>(offset);
       break;
     }
-    case H5D_COMPACT: facts.layout = "compact"; break;
+    case H5D_COMPACT: {
+      facts.layout = "compact";
+      // HDF5 1.10 reads what is there, and gives what memory held before for the rest.
+      const hsize_t stored = H5Dget_storage_size(dataset);
+      const auto needed = static_cast<hsize_t>(facts.rows * facts.cols * stored_size(facts.type));
+      require(stored == needed, ErrorKind::kInput,
+              fmt::format("{} is corrupt: it claims {} bytes and needs {}", place_text(facts), stored, needed));
+      break;
+    }
     case H5D_CHUNKED: {
       const std::array<hsize_t, 2> chunk = chunk_of(creation.get(), facts.rank);
       facts.layout = facts.rank == 2 ? fmt::format("chunked ({} x {})", chunk[0], chunk[1])

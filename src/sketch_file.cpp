@@ -47,7 +47,7 @@ void parse_rows(const Json& json, const std::string& what, StoredSketch& sketch)
   sketch.a_type = type_of_word(json.at("dtype").get<std::string>(), what);
   sketch.rows = rows_of_json(json.at("rows"), what);
   require(!sketch.rows.empty(), ErrorKind::kInput, fmt::format("{} covers no rows", what));
-  sketch.exponents = json.at("exponents").get<std::vector<int>>();
+  sketch.exponents = exponents_of_json(json.at("exponents"), what);
   require(sketch.exponents.empty() || std::ssize(sketch.exponents) == sketch.n + sketch.r, ErrorKind::kInput,
           fmt::format("{} has {} column exponents for {} columns", what, sketch.exponents.size(), sketch.n + sketch.r));
   sketch.files = json.at("files").get<std::vector<std::string>>();

@@ -58,6 +58,16 @@ SketchOptions sketch_options_of(const Json& json, const std::string& what) {
   return options;
 }
 
+std::vector<int> exponents_of_json(const Json& json, const std::string& what) {
+  constexpr int kMost = 1100;  // beyond what doubles need; powers of two that are 0 or infinite would pass as converged
+  auto exponents = json.get<std::vector<int>>();
+  for (const int exponent : exponents) {
+    require(exponent >= -kMost && exponent <= kMost, ErrorKind::kInput,
+            fmt::format("{} claims a column scaled by 2^{}", what, exponent));
+  }
+  return exponents;
+}
+
 Json json_of_rows(const std::vector<RowRange>& rows) {
   Json json = Json::array();
   for (const RowRange& range : rows) json.push_back({range.begin, range.end});

@@ -39,4 +39,7 @@ nlohmann::ordered_json json_of_rows(const std::vector<RowRange>& rows);
 /// Errors  kInput where they are not
 std::vector<RowRange> rows_of_json(const nlohmann::ordered_json& json, const std::string& what);
 
+/// The powers of two that columns were scaled by. Errors: kInput beyond those of doubles
+std::vector<int> exponents_of_json(const nlohmann::ordered_json& json, const std::string& what);
+
 }  // namespace tallsketch

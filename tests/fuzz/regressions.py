@@ -4,7 +4,7 @@ import struct
 from valid_inputs import M, N, mended
 
 
-COUNTS = {"npy": 5, "hdf5": 2, "sketch": 3, "checkpoint": 4}  # of cases
+COUNTS = {"npy": 5, "hdf5": 3, "sketch": 3, "checkpoint": 5}  # of cases
 
 
 def patched(data, at, code, value):
@@ -29,6 +29,9 @@ def hdf5_regressions(valid, case):
         raise RuntimeError("the tree of chunks is not where it was")
     files = [("a chunk of 0 bytes", patched(chunked, key, "<I", 0), 3), ("address of the driver information",
              patched(contiguous, 48, "<Q", 0xFFFFFFFF80FFFFFF), 3)]
+    compact = valid.hdf5["compact"][0]["g.h5"]
+    layout = compact.index(bytes((3, 0)) + struct.pack("<H", M * N * 4))  # version 3, compact, bytes
+    files.append(("a compact dataset of 4 bytes", patched(compact, layout + 2, "<H", 4), 3))
     return [case("hdf5", name, {"g.h5": data}, ["solve", "g.h5", "-o", "x.h5"], expected=code) for name, data, code in files]
 
 
@@ -42,8 +45,10 @@ def checkpoint_regressions(valid, case):
     """The same, and more columns of b than the file can hold, which were allocated before anything was compared."""
     data, arguments = valid.checkpoints["sketching"]
     many = mended(data, lambda text: text.replace(b'"b_columns":1', b'"b_columns":1073741824'), ("sketch", "b_squares", "pass_sums"))
+    scaled = mended(data, lambda text: text.replace(b'"exponents":[]', b'"exponents":[-5000,-5000,-5000,-5000,-5000]'),
+                    ("sketch", "b_squares", "pass_sums"))
     return [case("checkpoint", name, {"c.h5": damaged, "g.h5": valid.plain}, arguments, may_write=("x.h5", "c.h5"), expected=3)
-            for name, damaged in (*library_overruns(data), ("2^30 columns of b", many))]
+            for name, damaged in (*library_overruns(data), ("2^30 columns of b", many), ("columns scaled to 0", scaled))]
 
 
 def npy_regressions(valid, case):
