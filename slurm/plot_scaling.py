@@ -7,6 +7,7 @@ Exit codes: 0 drawn, 2 wrong use, 3 results that cannot be used.
 """
 import argparse
 import json
+import math
 import os
 import statistics
 import sys
@@ -53,12 +54,15 @@ def read_run(path, mode):
         return None
     try:
         ranks, rows, phases, total = phases_of(value)
-        numbers = [float(number) for number in (ranks, rows, total, *phases.values())]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        phases = {phase: float(seconds) for phase, seconds in phases.items()}
+        ranks, rows, total = float(ranks), float(rows), float(total)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise StudyError(f"{path}: no report of tallsketch solve or sketch, no line of bench solve ({error!r})") from error
-    if not (ranks == int(ranks) >= 1 and total > 0 and all(number >= 0 for number in numbers) and sum(phases.values()) > 0):
-        raise StudyError(f"{path}: ranks {ranks}, times {phases}, total {total}: not those of a run")
-    return Measured(mode, int(ranks), int(rows), phases, float(total))
+    numbers = (ranks, rows, total, *phases.values())
+    if not (all(math.isfinite(number) and number >= 0 for number in numbers) and ranks >= 1 and ranks == int(ranks) and
+            total > 0 and sum(phases.values()) > 0):
+        raise StudyError(f"{path}: ranks {ranks:g}, times {phases}, total {total}: not those of a run")
+    return Measured(mode, int(ranks), int(rows), phases, total)
 
 
 def read_folder(folder):

@@ -120,7 +120,9 @@ version=$(start 1 --version 2>"$scratch/log" | grep '^tallsketch ') || {
 # One folder, one study: other sizes, threads or programs would be compared with these as if they were the same.
 settings="what=$what rows=$rows rows-per-rank=$rows_per_rank cols=$cols backend=$backend resident=$resident threads=$threads"
 settings+=" ranks-per-node=$ranks_per_node launcher=${launcher:-$TALLSKETCH_LAUNCHER} version=${version#tallsketch } options=${*@Q}"
-if [[ -f $out/settings && $(<"$out/settings") != "$settings" ]]; then
+# A folder without a result is no study yet.
+has_results() { compgen -G "$out/strong.*.json" >/dev/null || compgen -G "$out/weak.*.json" >/dev/null; }
+if [[ -f $out/settings && $(<"$out/settings") != "$settings" ]] && has_results; then
   die "$out holds another study: choose another --out, or go on with the same settings (threads: OMP_NUM_THREADS, by srun TALLSKETCH_CPUS_PER_TASK)
   there: $(<"$out/settings")
   now:   $settings"
@@ -169,8 +171,9 @@ study() {
     else
       mkdir -p "$out/failed"
       mv "$scratch/log" "$out/failed/${file%.json}.log"
-      sed 's/^/    /' "$out/failed/${file%.json}.log" | tail -n 5
-      echo "FAILED: $file, exit code $code"
+      # The program's own line, where there is one: launchers say more, and later.
+      { grep -m 1 'tallsketch: error:' "$out/failed/${file%.json}.log" || tail -n 5 "$out/failed/${file%.json}.log"; } | sed 's/^/    /'
+      echo "FAILED: $file, exit code $code; its output: $out/failed/${file%.json}.log"
       failed+=("$file")
     fi
   done

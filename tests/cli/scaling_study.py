@@ -247,6 +247,8 @@ def check_bad_results(checks, folder):
     refused("other JSON", [one, "no report"], lambda case: text(os.path.join(case, one), "[1, 2]"))
     refused("null times", [one, "no report"], lambda case: write_run(case, one, 2, 1000, 1, timing={"total": None}))
     refused("times of zero", [one, "not those of a run"], lambda case: write_run(case, one, 2, 1000, 0))
+    refused("endless times", [one, "not those of a run"], lambda case: write_run(case, one, 2, 1000, float("inf")))
+    refused("endless ranks", [one, "not those of a run"], lambda case: write_run(case, one, float("inf"), 1000, 1))
     refused("two studies", ["strong", "several studies"], lambda case: write_run(case, one, 2, 3000, 1))
     refused("no run at the reference", ["no run on 3 ranks", "1, 2, 4"], lambda case: None, ["--reference", 3])
     refused("all failed", ["every run failed"], lambda case: (emptied(case), write_run(case, one, 2, 1000, 1, exit_code=8)))
