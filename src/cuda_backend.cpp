@@ -404,10 +404,10 @@ std::unique_ptr<Backend> make_cuda_backend(const RunOptions& options, const Comm
     check(cudaSetDevice(device));
     backend = std::make_unique<CudaBackend>(options, comm, timer, device);
   });
-  const auto uuids = comm.all_gather(backend->place().uuid), hosts = comm.all_gather(comm.host());
-  std::vector<RankPlace> places(hosts.size());
+  const auto uuids = comm.all_gather(backend->place().uuid);
+  std::vector<RankPlace> places(uuids.size());
   for (std::size_t rank = 0; rank < places.size(); ++rank) {
-    places[rank].host = hosts[rank];
+    places[rank].host = views[rank].host;
     places[rank].uuid = uuids[rank];
   }
   const auto shared = shared_devices(places);

@@ -9,6 +9,7 @@
 
 #include "src/error.h"
 #include "src/input_file.h"
+#include "src/word_hash.h"
 
 namespace tallsketch {
 
@@ -17,7 +18,7 @@ namespace {
 constexpr char kMark[] = "\ntallsketch seal ";
 constexpr std::size_t kMarkBytes = sizeof(kMark) - 1, kSealBytes = kMarkBytes + 17;  // 16 digits and a line's end
 
-/// FNV-1a over words of 8 bytes, turned so that high bits reach low ones; the last word is filled up by zeros.
+/// Of bytes, the last word filled up by zeros, and of their number.
 class Hash {
  public:
   /// bytes  a multiple of 8, but for the last part
@@ -25,15 +26,15 @@ class Hash {
     for (std::size_t at = 0; at < bytes; at += sizeof(std::uint64_t)) {
       std::uint64_t word = 0;
       std::memcpy(&word, part + at, std::min(sizeof word, bytes - at));
-      hash_ = (hash_ ^ word) * 1099511628211ULL;
-      hash_ = (hash_ << 31) | (hash_ >> 33);
+      words_.add(word);
     }
     bytes_ += bytes;
   }
-  std::string seal() const { return fmt::format("{}{:016x}\n", kMark, (hash_ ^ bytes_) * 1099511628211ULL); }
+  std::string seal() const { return fmt::format("{}{:016x}\n", kMark, (words_.value() ^ bytes_) * WordHash::kPrime); }
 
  private:
-  std::uint64_t hash_ = 14695981039346656037ULL, bytes_ = 0;
+  WordHash words_;
+  std::uint64_t bytes_ = 0;
 };
 
 }  // namespace

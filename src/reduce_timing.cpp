@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 
 #include "src/communicator.h"
 #include "src/sketch_timing.h"
+#include "src/word_hash.h"
 
 namespace tallsketch {
 
@@ -36,15 +36,11 @@ bool are_exact(const std::vector<double>& sums, int ranks) {
   return true;
 }
 
-/// FNV-1a of the bytes, as a number that MPI can compare.
+/// Of all bits, as a number that MPI can compare.
 std::int64_t fingerprint(const std::vector<double>& numbers) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const double number : numbers) {
-    std::uint64_t bits = 0;
-    std::memcpy(&bits, &number, sizeof bits);
-    hash = (hash ^ bits) * 0x100000001b3;
-  }
-  return static_cast<std::int64_t>(hash >> 1);
+  WordHash hash;
+  for (const double number : numbers) hash.add(number);
+  return static_cast<std::int64_t>(hash.value() >> 1);
 }
 
 bool on_all(const Communicator& comm, bool mine) { return comm.min(mine ? 1 : 0) == 1; }

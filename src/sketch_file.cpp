@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -15,6 +14,7 @@
 #include "src/sketch_json.h"
 #include "src/text.h"
 #include "src/version.h"
+#include "src/word_hash.h"
 
 namespace tallsketch {
 
@@ -83,21 +83,12 @@ void parse_spec(const Json& json, const std::string& what, StoredSketch& sketch)
 }  // namespace
 
 std::string checksum(const std::string& text, const std::vector<const std::vector<double>*>& values) {
-  // FNV-1a over words of 8 bytes; a rotation lets high bits reach low ones.
-  std::uint64_t hash = 14695981039346656037ULL;
-  const auto mix = [&](std::uint64_t word) {
-    hash = (hash ^ word) * 1099511628211ULL;
-    hash = (hash << 31) | (hash >> 33);
-  };
-  for (const char c : text) mix(static_cast<unsigned char>(c));
+  WordHash hash;
+  for (const char c : text) hash.add(std::uint64_t{static_cast<unsigned char>(c)});
   for (const std::vector<double>* part : values) {
-    for (const double value : *part) {
-      std::uint64_t word = 0;
-      std::memcpy(&word, &value, sizeof word);
-      mix(word);
-    }
+    for (const double value : *part) hash.add(value);
   }
-  return fmt::format("{:016x}", hash);
+  return fmt::format("{:016x}", hash.value());
 }
 
 std::string identity_json(const StoredSketch& sketch, const std::string& command_line) {

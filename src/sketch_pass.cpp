@@ -137,7 +137,7 @@ void require_finite(const SketchJob& job, const SketchPass& pass) {
 }  // namespace
 
 double pass_seconds(const SketchJob& job, bool kept) {
-  // Bytes/s. A tenth of what one loaded core of the slowest machine tried reads from files, and from memory.
+  // Bytes/s: a tenth of what one loaded core of the slowest machine tried reads from files; a sixth of what it reads of memory.
   constexpr double kSlowestRead = 0.2e9, kSlowestMemory = 1e9;
   const auto bytes = static_cast<double>(job.plan.rank_rows.front().size() * job.shape.a_row_bytes());
   return bytes / (kept ? kSlowestMemory : kSlowestRead);
