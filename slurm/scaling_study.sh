@@ -139,7 +139,7 @@ measure() {
     local route=refine bytes=$((m * cols * 4 / ranks))
     [[ $what == refine ]] || route=sketch-cholesky
     # The result is a line of standard output; launchers may add theirs.
-    start "$ranks" bench solve --route "$route" --cols "$cols" --bytes "$bytes" --repeats 1 --backend "$backend" "$@" >"$scratch/out" ||
+    start "$ranks" bench solve --route "$route" --cols "$cols" --bytes "$bytes" --repeats 5 --backend "$backend" "$@" >"$scratch/out" ||
       return
     grep '^{' "$scratch/out" >"$result"
     return

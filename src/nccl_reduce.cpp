@@ -34,9 +34,9 @@ NcclReduce::NcclReduce(const Communicator& comm) : comm_(comm) {
     if (const ncclResult_t status = ncclGetUniqueId(&id); status != ncclSuccess) fail("ncclGetUniqueId", status);
   });
   comm.broadcast(&id, sizeof id);
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  wait(ncclCommInitRankConfig(&nccl_, comm.size(), id, comm.rank(), &config), "ncclCommInitRank");
+  const Communicator::Waiting waiting(comm_);
+  const ncclResult_t status = ncclCommInitRank(&nccl_, comm.size(), id, comm.rank());
+  if (status != ncclSuccess) fail("ncclCommInitRank", status);
 }
 
 NcclReduce::~NcclReduce() {
@@ -45,8 +45,10 @@ NcclReduce::~NcclReduce() {
 
 void NcclReduce::sum(void* data, std::int64_t count, ncclDataType_t type, cudaStream_t stream) {
   comm_.require_equal(count);
-  wait(ncclAllReduce(data, data, static_cast<std::size_t>(count), type, ncclSum, nccl_, stream), "ncclAllReduce");
   const Communicator::Waiting waiting(comm_);
+  const ncclResult_t started =
+      ncclAllReduce(data, data, static_cast<std::size_t>(count), type, ncclSum, nccl_, stream);
+  if (started != ncclSuccess) fail("ncclAllReduce", started);
   for (const Pause pause;; pause.take()) {
     const cudaError_t status = cudaStreamQuery(stream);
     if (status == cudaSuccess) return;
@@ -56,16 +58,6 @@ void NcclReduce::sum(void* data, std::int64_t count, ncclDataType_t type, cudaSt
     if (asked != ncclSuccess) fail("ncclCommGetAsyncError", asked);
     if (state != ncclSuccess && state != ncclInProgress) fail("ncclAllReduce", state);
   }
-}
-
-void NcclReduce::wait(ncclResult_t status, const char* what) {
-  const Communicator::Waiting waiting(comm_);
-  for (const Pause pause; status == ncclInProgress; pause.take()) {
-    ncclResult_t state = ncclSuccess;
-    const ncclResult_t asked = ncclCommGetAsyncError(nccl_, &state);
-    status = asked == ncclSuccess ? state : asked;
-  }
-  if (status != ncclSuccess) fail(what, status);
 }
 
 void NcclReduce::fail(const char* what, ncclResult_t status) {

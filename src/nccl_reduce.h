@@ -1,6 +1,7 @@
-// NcclReduce: the all-reduce of the sketch over GPUs. NCCL's errors are local and its calls may hang when a peer is
-// lost, so the communicator is non-blocking and everything is polled: an error ends the job at once, and the watchdog ends one
-// that hangs, with the names of the ranks that are missing. Made by cuda_backend.
+// NcclReduce: the all-reduce of the sketch over GPUs. NCCL's errors are local, and its calls may hang when a peer is lost. Sums
+// are polled for errors, which end the job at once; the watchdog, in a thread of its own, ends one that hangs, in a call or in a
+// sum, with the names of the ranks that are missing. The communicator blocks: a non-blocking one starts a thread for every sum
+// (docs/decisions/0028-blocking-nccl.md). Made by cuda_backend.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,6 @@ class NcclReduce {
 
  private:
   void sum(void* data, std::int64_t count, ncclDataType_t type, cudaStream_t stream);
-  void wait(ncclResult_t status, const char* what);
   [[noreturn]] void fail(const char* what, ncclResult_t status);
 
   const Communicator& comm_;
