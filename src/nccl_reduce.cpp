@@ -46,8 +46,7 @@ NcclReduce::~NcclReduce() {
 void NcclReduce::sum(void* data, std::int64_t count, ncclDataType_t type, cudaStream_t stream) {
   comm_.require_equal(count);
   const Communicator::Waiting waiting(comm_);
-  const ncclResult_t started =
-      ncclAllReduce(data, data, static_cast<std::size_t>(count), type, ncclSum, nccl_, stream);
+  const ncclResult_t started = ncclAllReduce(data, data, static_cast<std::size_t>(count), type, ncclSum, nccl_, stream);
   if (started != ncclSuccess) fail("ncclAllReduce", started);
   for (const Pause pause;; pause.take()) {
     const cudaError_t status = cudaStreamQuery(stream);
