@@ -20,7 +20,7 @@ constexpr GpuModel kH200 = {.word = "h200",
                             .lock_rate = 4e9,
                             .file_rate = 10e9,  // from the page cache it was 40e9, from disks and by HDF5 less
                             .link = {13e-6, 250e9},
-                            .reduce_start = 125e-6,
+                            .reduce_start = 25e-6,
                             .gram_rate = 62e12,
                             .factor_rate = 5.4e13,
                             .cholesky_rate = 3e13,

@@ -4,6 +4,7 @@
 Prints a table a group, predicted and measured seconds and their ratio, and for each group the median and the extremes of the
 ratios. docs/scaling.md cites it. Usage: tests/bench/scaling_errors.py [PROGRAM]
 """
+import glob
 import json
 import os
 import statistics
@@ -88,6 +89,39 @@ def gpu_solves():
                 group.end()
 
 
+def scaling_studies():
+    """Folders of scaling_study.sh --resident: each number of ranks, the median of its runs."""
+    for host in ("2026-11-30-h200-x2", "2026-11-30-h200-x4"):
+        folders = sorted(path for path in glob.glob(os.path.join(RESULTS, host, "*")) if os.path.isdir(path))
+        runs = {}
+        for path in (path for folder in folders for path in sorted(glob.glob(os.path.join(folder, "*.ranks-*.json")))):
+            with open(path, encoding="utf-8") as file:
+                runs.setdefault(os.path.relpath(path, RESULTS).rsplit(".run-", 1)[0], []).append(json.load(file))
+        for ranks in sorted({lines[0]["ranks"] for lines in runs.values()}):
+            groups = {what: [] for what in ("all-reduce", "solve without reading")}
+            for name, lines in runs.items():
+                line = lines[0]
+                if line["ranks"] != ranks:
+                    continue
+                options = ["--method", "sketch-solve", "--check-rows", 0] if line["route"] == "sketch-cholesky" else [
+                    "--preconditioner", line["preconditioner"]]
+                if line["preconditioner"] != "gram":
+                    options += ["--sketch-rows", line["d"]]
+                model = predicted(line["m"], line["n"], line["dtype"], options, ranks=ranks)
+                steps = [model["seconds"][step] for step in ("sketch or Gram matrix", "all-reduce", "factor on rank 0")]
+                truth = [statistics.median(one[f"{step}_floors"] * one["floor_ms"] / 1e3 for one in lines)
+                         for step in ("sketch", "reduce", "factor", "refine")]
+                groups["all-reduce"].append((name, steps[1], truth[1]))
+                groups["solve without reading"].append((name, sum(steps) + counted(model, PASSES), sum(truth)))
+            for what, rows in groups.items():
+                if what == "all-reduce" and ranks == 1:
+                    continue
+                group = Group(f"{host}, {ranks} GPU, {what}")
+                for row in rows:
+                    group.add(*row)
+                group.end()
+
+
 def gpu_kernels():
     """bench sketch (strip engine) and bench passes."""
     group = Group("bench sketch, 1 GPU")
@@ -161,6 +195,7 @@ def host_runs():
 
 
 gpu_solves()
+scaling_studies()
 gpu_kernels()
 streamed_solves()
 host_runs()
