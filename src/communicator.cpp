@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <new>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -17,6 +19,9 @@ namespace tallsketch {
 namespace {
 
 constexpr std::int64_t kBlockElements = std::int64_t{1} << 27;  // keeps a message's bytes below 2^31
+constexpr int kLastWord = 1;                                    // the tag of abort_alone's messages
+// For other ranks to hear it: their watchdogs look five times a second, and then wait for 0.4 s.
+constexpr std::chrono::milliseconds kParting{500};
 
 Error as_error(const std::exception& e) {
   if (const auto* error = dynamic_cast<const Error*>(&e)) return *error;
@@ -252,8 +257,35 @@ void Communicator::abort_alone(const Error& error) const {
   std::fputs(fmt::format("tallsketch: error: {} [rank {} on {}]\n", error.text(), rank_, host_).c_str(), stderr);
   std::fflush(stderr);
   remove_temporaries();
+  ignore_ending_signals();
+  if (size_ > 1 && mpi_is_multithreaded()) {
+    std::vector<MPI_Request> requests(static_cast<std::size_t>(size_), MPI_REQUEST_NULL);
+    const int code = error.exit_code();
+    for (int rank = 0; rank < size_; ++rank) {
+      if (rank != rank_) {
+        MPI_Isend(&code, 1, MPI_INT, rank, kLastWord, comm_, &requests[static_cast<std::size_t>(rank)]);
+      }
+    }
+    // Not for all of them to have arrived: a rank may be lost.
+    const auto end = std::chrono::steady_clock::now() + kParting;
+    for (int sent = 0; std::chrono::steady_clock::now() < end;) {
+      if (sent == 0) MPI_Testall(size_, requests.data(), &sent, MPI_STATUSES_IGNORE);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
   MPI_Abort(comm_, error.exit_code());
   std::_Exit(error.exit_code());  // MPI_Abort does not return; the compiler does not know
+}
+
+std::optional<int> Communicator::last_word() const {
+  int arrived = 0, code = 0;
+  MPI_Status status;
+  if (MPI_Iprobe(MPI_ANY_SOURCE, kLastWord, comm_, &arrived, &status) != MPI_SUCCESS || arrived == 0)
+    return std::nullopt;
+  if (MPI_Recv(&code, 1, MPI_INT, status.MPI_SOURCE, kLastWord, comm_, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+    return std::nullopt;
+  }
+  return code;
 }
 
 void Communicator::agree(const std::optional<Error>& mine) const {

@@ -96,8 +96,12 @@ class Communicator {
   /// hold one collective call only as its last step, which every rank reaches.
   void together(const std::function<void()>& work) const;
   /// Ends the whole job with the error's code and message. For what only this rank knows, when others may be waiting for
-  /// it in a collective. Call it before any owner of a collective resource is destroyed.
+  /// it in a collective. Call it before any owner of a collective resource is destroyed. The others are told the code first, so that
+  /// they end with it too and not with their answer to the launcher's TERM.
   [[noreturn]] void abort_alone(const Error& error) const;
+  /// The exit code with which another rank ends the job alone, if one has said so. Not collective; for threads, where MPI allows
+  /// several.
+  std::optional<int> last_word() const;
 
  private:
   void agree(const std::optional<Error>& mine) const;

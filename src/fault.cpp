@@ -30,10 +30,11 @@ std::optional<int> whole_number(std::string_view text) {
   return value;
 }
 
-constexpr std::array<std::pair<std::string_view, Fault::Action>, 8> kActions = {
+constexpr std::array<std::pair<std::string_view, Fault::Action>, 9> kActions = {
     {{"kill", Fault::Action::kKill},
      {"stop", Fault::Action::kStop},
      {"hang", Fault::Action::kHang},
+     {"alone", Fault::Action::kAlone},
      {"throw", Fault::Action::kThrow},
      {"oom", Fault::Action::kOom},
      {"short-read", Fault::Action::kShortRead},
@@ -64,11 +65,12 @@ Fault parse_fault(const std::string& text) {
     rank = whole_number(all.substr(0, first));
     fault.action = action_of(all.substr(last + 1));
   }
-  require(
-      rank && entry && *entry > 0 && fault.action != Fault::Action::kNone && !fault.stage.empty(), ErrorKind::kUsage,
-      fmt::format("TALLSKETCH_FAULT='{}' is not RANK:STAGE[#ENTRY]:ACTION, ACTION one of kill, stop, hang, throw, oom, "
-                  "short-read, nan, slow",
-                  text));
+  require(rank && entry && *entry > 0 && fault.action != Fault::Action::kNone && !fault.stage.empty(),
+          ErrorKind::kUsage,
+          fmt::format(
+              "TALLSKETCH_FAULT='{}' is not RANK:STAGE[#ENTRY]:ACTION, ACTION one of kill, stop, hang, alone, throw, "
+              "oom, short-read, nan, slow",
+              text));
   fault.rank = *rank;
   fault.entry = *entry;
   return fault;
@@ -103,6 +105,7 @@ void fault_at_stage(int rank, const std::string& stage) {
       tell();
       std::this_thread::sleep_for(std::chrono::hours(24));
       break;
+    case Fault::Action::kAlone: tell(); throw Error(ErrorKind::kCommunication, "a fault on purpose");
     default: armed = fault.action;
   }
 }

@@ -15,6 +15,7 @@ struct Fault {
     kKill,  // SIGKILL: the process is gone, as by the kernel's out-of-memory killer
     kStop,  // SIGSTOP: no thread of it runs, as on a node that hangs
     kHang,  // this thread sleeps for ever, as on a file system that hangs
+    kAlone,  // an error that this rank alone knows of, while the others go on: NCCL's are such
     // At the next chance from there on:
     kThrow,      // work that ranks agree about fails, with an exception that nobody foresaw
     kOom,        // the same, out of host memory

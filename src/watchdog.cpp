@@ -31,17 +31,17 @@ Clock::duration as_duration(double seconds) {
 }
 
 /// exit would call destructors, which call the very library that hangs.
-[[noreturn]] void end_process() {
+[[noreturn]] void end_process(int code = static_cast<int>(ErrorKind::kCommunication)) {
   remove_temporaries();
-  ::_exit(static_cast<int>(ErrorKind::kCommunication));
+  ::_exit(code);
 }
 
-/// When rank 0 has spoken. The first process that ends makes a launcher send TERM to the others, whose answer to that would be
-/// another code: so nobody ends before all have heard, and TERM is ignored.
-[[noreturn]] void end_as_told() {
+/// When another rank has spoken. The first process that ends makes a launcher send TERM to the others, whose answer to that would
+/// be another code: so nobody ends before all have heard, and TERM is ignored.
+[[noreturn]] void end_as_told(int code = static_cast<int>(ErrorKind::kCommunication)) {
   ignore_ending_signals();
   std::this_thread::sleep_for(2 * kListen);
-  end_process();
+  end_process(code);
 }
 
 }  // namespace
@@ -144,6 +144,7 @@ void Watchdog::converse() {
       has_asked = overdue;
     }
     if (verdict == RollCall::Verdict::kEnd) end_as_told();
+    if (const auto code = comm_->last_word()) end_as_told(*code);
     lock.lock();
     if (verdict == RollCall::Verdict::kGoOn && overdue_since_) {
       renew();

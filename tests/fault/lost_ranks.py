@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A rank that is killed, stopped or hangs, in each stage of a solve: every process ends within the deadline, with a code that
+"""A rank that is killed, stopped, hangs or fails alone, in each stage of a solve: every process ends within the deadline, with a code that
 is not 0, one message that names the stage (and the rank, where no launcher does), and no file.
 
 Faults are those of src/fault.h. Run by CTest as fault.lost_ranks; on GPUs by hand, with TALLSKETCH_TEST_RANKS=2 (all runs on two
@@ -43,6 +43,10 @@ def check_fault(checks, folder, case):
             TOLD.append(told)
         return
     checks.check(f"{name}: code 8", done.code == 8, fault_run)
+    if action == "alone":
+        checks.check(f"{name}: one message, with the rank, and nobody waits for --timeout", len(errors) == 1 and
+                     f"[rank {rank} on" in errors[0], fault_run)
+        return
     overdue = [line for line in errors if TERM not in line]  # a stopped rank wakes up by mpirun's TERM
     named = f"rank {rank} on"
     checks.check(f"{name}: one message, with stage and rank", any(f"stage '{stage}'" in line for line in overdue) and
@@ -66,6 +70,8 @@ def main():
     checks = Checks()
     cases = [(rank, stage, action, ranks, ()) for action in ("kill", "hang", "stop") for stage in STAGES
              for rank, ranks in ((1, 2), (0, 3), (3, 4))]
+    cases += [(rank, stage, "alone", ranks, ()) for stage in ("open", "reduce", "refine#3", "write")
+              for rank, ranks in ((1, 2), (0, 3), (3, 4))]
     cases += [(2, "sketch", "hang", 3, ("--checkpoint", "c.h5")), (1, "refine#2", "kill", 3, ("--checkpoint", "c.h5"))]
     cases += [(1, "reduce", "kill", 2, ("--method", "sketch-solve", "--reduce", "fp16"))]
     if RANKS:

@@ -131,6 +131,20 @@ def check_overdue(checks, cluster, folder):
         checks.check(f"{name}: no x", not os.path.exists(f"{folder}/overdue.x.h5"), os.listdir(folder))
 
 
+def check_alone(checks, cluster, folder):
+    """An error that one rank alone knows of, as NCCL's are: the others hear its code before srun's TERM comes, so 8 comes out of
+    srun and not their 75, which would have the job requeued."""
+    for rank in (0, 3):
+        done = cluster.run([*on_nodes(2, 4), "solve", "p.h5", "-o", "alone.x.h5", "--quiet", "--checkpoint", "alone.c.h5"],
+                           cwd=folder, environment={"TALLSKETCH_FAULT": f"{rank}:reduce:alone"})
+        gone = wait_until_gone(PROGRAM, GONE)
+        checks.check(f"rank {rank} of 4 fails alone: code {done[0]} is 8", done[0] == 8, done)
+        checks.check(f"rank {rank} of 4 fails alone: one message", done[2].count("tallsketch: error:") == 1 and
+                     f"[rank {rank} on" in done[2], done)
+        checks.check(f"rank {rank} of 4 fails alone: all gone, no x", gone is not None and
+                     not os.path.exists(f"{folder}/alone.x.h5"), (living(PROGRAM), os.listdir(folder)))
+
+
 # What srun makes of the codes of its tasks: rank 1 ends by itself, the others by the TERM that follows.
 CODES = (("exit 8", "exit 75", 75), ("exit 8", "exit 8", 8), ("kill -9 $$", "exit 75", 137), ("exit 8", "kill -9 $$", 137))
 
@@ -174,7 +188,7 @@ def main():
     print(f"data seed {SEED}")
     with Folder() as folder, SlurmCluster() as cluster:
         write_integer_problem(f"{folder}/p.h5", ROWS, COLS)
-        for part in (check_limit, check_answers, check_errors, check_wrong_pmi, check_codes, check_overdue, check_signals, check_killed_rank):
+        for part in (check_limit, check_answers, check_errors, check_wrong_pmi, check_codes, check_alone, check_overdue, check_signals, check_killed_rank):
             run_part(checks, part, cluster, folder)
         if checks.failed:
             print(cluster.log())
