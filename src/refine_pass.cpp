@@ -60,6 +60,9 @@ class Passes {
     }
   }
 
+  /// Whether a pass was begun and not ended: by an error.
+  bool ended_inside() const { return inside_; }
+
  private:
   std::int64_t bytes_of_x() const { return job_.shape.n * job_.shape.r * 8; }
   void send(Order order) { context_.comm.broadcast(&order, sizeof order); }
@@ -71,6 +74,7 @@ class Passes {
 
   NormalSums pass(const std::vector<double>& x, bool with_b) {
     const Communicator& comm = context_.comm;
+    inside_ = true;
     context_.watchdog.enter("refine", pass_seconds(job_, kept_));
     count_.number += 1;
     NormalSums sums;
@@ -96,6 +100,7 @@ class Passes {
     context_.progress.detail(fmt::format("refine: pass {} over A", report_.solver.passes));
     tell(job_.rows.size());
     keep(x, with_b, sums);
+    inside_ = false;
     return sums;
   }
 
@@ -166,6 +171,7 @@ class Passes {
   const SolveContext& context_;
   Report& report_;
   PassCount count_;
+  bool inside_ = false;  // a pass, of which an error may have been the end
   std::vector<double> b_squares_;  // of the first pass, where it looks at b
 };
 
@@ -187,7 +193,7 @@ RefineResult refine_on_all_ranks(const SketchJob& job, const RefineStart& start,
       result = refine(factor, start.solution.x, start.rhs_norm, options,
                       [&](const std::vector<double>& x, bool with_b) { return passes.ask(x, with_b); });
     } catch (const Error& e) {
-      if (e.agreed()) throw;
+      if (e.agreed() || passes.ended_inside()) throw;  // no order reaches ranks that are in the middle of a pass
       failure = std::current_exception();
     } catch (const std::exception&) {
       failure = std::current_exception();
