@@ -171,7 +171,7 @@ class Passes {
   const SolveContext& context_;
   Report& report_;
   PassCount count_;
-  bool inside_ = false;  // a pass, of which an error may have been the end
+  bool inside_ = false;            // a pass, of which an error may have been the end
   std::vector<double> b_squares_;  // of the first pass, where it looks at b
 };
 
