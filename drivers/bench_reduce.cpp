@@ -2,6 +2,7 @@
 // table on standard error. Bandwidths are those of nccl-tests: bytes that a rank gives, and what passes each rank's link.
 
 #include <cstdio>
+#include <optional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 #include "src/backend.h"
 #include "src/communicator.h"
 #include "src/error.h"
+#include "src/host_buffer.h"
 #include "src/progress.h"
 #include "src/text.h"
 #include "src/version.h"
@@ -61,8 +63,8 @@ constexpr const char* kRow = "{:>7} {:>6} {:>5} {:>12} {:>10} {:>10} {:>9} {:>9}
 void print_header(const Backend& backend, const std::string& library, const Communicator& comm) {
   std::fputs(
       fmt::format(kRow, "d", "n + r", "prec", "bytes", "ms", "least ms", "GB/s", "bus GB/s", "exact", "repeatable",
-                  fmt::format("   {} ranks on {} node{}, {} by {}", comm.size(), comm.nodes(), plural(comm.nodes()),
-                              backend.place().device, library))
+                  fmt::format("   {} rank{} on {} node{}, {} by {}", comm.size(), plural(comm.size()), comm.nodes(),
+                              plural(comm.nodes()), backend.place().device, library))
           .c_str(),
       stderr);
 }
@@ -79,6 +81,39 @@ void print_row(const Communicator& comm, const ReduceCase& timed, const ReduceTi
              stderr);
 }
 
+/// Host memory of a rank at most: the numbers in FP64, those before rounding or those compared, beside two copies of the sketch.
+double host_bytes(const ReduceCase& timed) {
+  const double size = timed.precision == SketchPrecision::kFp64 ? 8 : 4;
+  return (8 + 2 * size) * static_cast<double>(timed.elements());
+}
+
+std::string cure(const ReduceCase& timed) {
+  return fmt::format(
+      "--sketch-rows {} with --cols {} takes about {} of host memory on a rank: use smaller ones, or fewer ranks a "
+      "node",
+      timed.d, timed.n, bytes_text(static_cast<std::int64_t>(host_bytes(timed))));
+}
+
+/// Before memory is touched: Linux gives more than there is, and ends whoever uses it.
+/// Errors  kMemory
+void require_memory(const ReduceCase& timed, const Communicator& comm) {
+  const std::int64_t free = free_host_memory() / comm.node_size();
+  require(host_bytes(timed) <= static_cast<double>(free), ErrorKind::kMemory,
+          fmt::format("{} are free for a rank, and {}", bytes_text(free), cure(timed)));
+}
+
+/// Backend::time_reduce; where memory ends all the same, the message names what to change. Collective.
+ReduceTiming timed_reduce(Backend& backend, const ReduceCase& timed, int repeats, const Communicator& comm) {
+  std::optional<ReduceTiming> timing;
+  try {
+    timing = backend.time_reduce(timed, repeats);
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::kMemory || !e.agreed()) throw;
+  }
+  comm.together([&] { require(timing.has_value(), ErrorKind::kMemory, "out of memory; " + cure(timed)); });
+  return *timing;
+}
+
 }  // namespace
 
 int run_bench_reduce(const BenchReduceOptions& options, const Communicator& comm) {
@@ -90,11 +125,18 @@ int run_bench_reduce(const BenchReduceOptions& options, const Communicator& comm
       backend->name() == std::string("cuda") && options.run.comm == ReduceChoice::kNccl ? "nccl" : "mpi";
   const bool tells = comm.is_root() && !options.run.quiet;
   if (tells) print_header(*backend, library, comm);
+  if (tells && comm.size() == 1) {
+    std::fputs(
+        "note: on one rank nothing is sent or summed; start it as a solve on several: mpirun -n 2 tallsketch bench "
+        "reduce\n",
+        stderr);
+  }
   bool right = true;
   for (const ReduceCase& timed : cases_of(options)) {
+    comm.together([&] { require_memory(timed, comm); });
     constexpr double kSlowest = 0.02e9;  // bytes/s of a repeat, with the copies that are compared
     watchdog.enter("bench reduce", static_cast<double>(timed.bytes()) * (options.repeats + 3) / kSlowest);
-    const ReduceTiming timing = backend->time_reduce(timed, options.repeats);
+    const ReduceTiming timing = timed_reduce(*backend, timed, options.repeats, comm);
     if (comm.is_root()) print_json(*backend, library, comm, timed, timing);
     if (tells) print_row(comm, timed, timing);
     right = right && timing.exact && timing.repeatable;

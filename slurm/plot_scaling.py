@@ -3,12 +3,13 @@
 
 Reads the JSON files that scaling_study.sh leaves in a folder: reports of `tallsketch solve` or `sketch`, or lines of
 `tallsketch bench solve`, named strong.* or weak.*. Needs Python with matplotlib (Debian: python3-matplotlib).
-Exit codes: 0 drawn, 2 wrong use, 3 results that cannot be used.
+Exit codes: 0 drawn, 2 wrong use, 3 results that cannot be used, 9 pictures or table not written.
 """
 import argparse
 import json
 import math
 import os
+import re
 import statistics
 import sys
 
@@ -25,20 +26,21 @@ class StudyError(Exception):
 
 
 class Measured:
-    """A run: mode, ranks, m, seconds of each phase and in all."""
+    """A run: file, mode, ranks, m, n, seconds of each phase and in all."""
 
-    def __init__(self, mode, ranks, rows, phases, total):
-        self.mode, self.ranks, self.rows, self.phases, self.total = mode, ranks, rows, phases, total
+    def __init__(self, path, mode, sizes, phases, total):
+        self.path, self.mode, self.phases, self.total = path, mode, phases, total
+        self.ranks, self.rows, self.cols = map(int, sizes)
 
 
 def phases_of(value):
-    """(ranks, m, {phase: seconds of the slowest rank}, total seconds) of a report, or of a line of bench solve."""
+    """((ranks, m, n), {phase: seconds of the slowest rank}, total seconds) of a report, or of a line of bench solve."""
     if value.get("bench") == "solve":
         floor = value["floor_ms"] / 1e3
         phases = {phase: value[f"{phase}_floors"] * floor for phase in PHASES if f"{phase}_floors" in value}
-        return value["ranks"], value["m"], phases, value["wall_ms"] / 1e3
-    timing = value["timing"]
-    return (value["comm"]["size"], value["problem"]["m"], {phase: timing[phase]["max"] for phase in PHASES},
+        return (value["ranks"], value["m"], value["n"]), phases, value["wall_ms"] / 1e3
+    timing, problem = value["timing"], value["problem"]
+    return ((value["comm"]["size"], problem["m"], problem["n"]), {phase: timing[phase]["max"] for phase in PHASES},
             timing["total"]["max"])
 
 
@@ -53,16 +55,20 @@ def read_run(path, mode):
         print(f"left out: {path}: exit code {value['exit_code']}", file=sys.stderr)
         return None
     try:
-        ranks, rows, phases, total = phases_of(value)
+        sizes, phases, total = phases_of(value)
         phases = {phase: float(seconds) for phase, seconds in phases.items()}
-        ranks, rows, total = float(ranks), float(rows), float(total)
+        sizes, total = [float(size) for size in sizes], float(total)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise StudyError(f"{path}: no report of tallsketch solve or sketch, no line of bench solve ({error!r})") from error
-    numbers = (ranks, rows, total, *phases.values())
-    if not (all(math.isfinite(number) and number >= 0 for number in numbers) and ranks >= 1 and ranks == int(ranks) and
-            total > 0 and sum(phases.values()) > 0):
-        raise StudyError(f"{path}: ranks {ranks:g}, times {phases}, total {total}: not those of a run")
-    return Measured(mode, int(ranks), int(rows), phases, total)
+    numbers = (*sizes, total, *phases.values())
+    if not (all(math.isfinite(number) and number >= 0 for number in numbers) and
+            all(size >= 1 and size == int(size) for size in sizes) and total > 0 and sum(phases.values()) > 0):
+        raise StudyError(f"{path}: ranks, rows and columns {sizes}, times {phases}, total {total}: not those of a run")
+    run = Measured(path, mode, sizes, phases, total)
+    named = re.search(r"\.ranks-(\d+)\.", os.path.basename(path))
+    if named and int(named[1]) != run.ranks:
+        raise StudyError(f"{path}: the file is named for {int(named[1])} ranks, the run had {run.ranks}")
+    return run
 
 
 def read_folder(folder):
@@ -115,7 +121,12 @@ def make_points(runs, mode, time, reference):
 
 
 def check_sizes(runs):
-    """Strong scaling is of one matrix, weak of as many rows for each rank (to the rounding of rows to ranks)."""
+    """Strong scaling is of one matrix, weak of as many rows for each rank (to the rounding of rows to ranks); all runs have as
+    many columns."""
+    for run in runs:
+        if run.cols != runs[0].cols:
+            raise StudyError(f"{run.path} has {run.cols} columns, {runs[0].path} {runs[0].cols}: results of several studies in "
+                             "one folder")
     for mode in MODES:
         sizes = [run.rows / (run.ranks if mode == "weak" else 1) for run in runs if run.mode == mode]
         if sizes and max(sizes) - min(sizes) > max(2, 1e-3 * max(sizes)):
@@ -154,6 +165,30 @@ def set_ranks_axis(axes, counts):
     axes.set_xlabel("MPI ranks")
 
 
+def overlap(one, other):
+    """Whether two labels touch, a little room between them included."""
+    return one.get_window_extent().expanded(1.1, 1.05).overlaps(other.get_window_extent())
+
+
+def thin_labels(figure, axis):
+    """Takes away what would be printed over its neighbour, from the largest number down; its tick stays."""
+    figure.canvas.draw()  # now labels have sizes
+    kept = None
+    for label in reversed(axis.get_ticklabels()):
+        if kept is not None and overlap(kept, label):
+            label.set_visible(False)
+        else:
+            kept = label
+
+
+def turn_labels(figure, axis):
+    """Upright, if they would be printed over each other."""
+    figure.canvas.draw()
+    labels = axis.get_ticklabels()
+    if any(overlap(one, other) for one, other in zip(labels, labels[1:])):
+        axis.set_tick_params(rotation=90)
+
+
 def draw_speed_up(plt, points):
     """Strong scaling: speed-up with the span from the slowest to the fastest run, and the ideal line."""
     figure, axes = plt.subplots(figsize=(5, 4))
@@ -161,7 +196,8 @@ def draw_speed_up(plt, points):
     axes.plot(counts, counts, color="0.5", linestyle=":", label="ideal")
     colour, marker, line = LINES["strong"]
     one = points[0].median * points[0].ranks
-    spans = [[p.speed_up - one / p.most for p in points], [one / p.least - p.speed_up for p in points]]
+    # Never below zero: of a single run, rounding may leave -1e-16, which errorbar refuses.
+    spans = [[max(0, p.speed_up - one / p.most) for p in points], [max(0, one / p.least - p.speed_up) for p in points]]
     axes.errorbar(counts, [p.speed_up for p in points], yerr=spans, color=colour, marker=marker, linestyle=line, capsize=3,
                   label="measured (median, min to max)")
     set_ranks_axis(axes, counts)
@@ -172,6 +208,8 @@ def draw_speed_up(plt, points):
     axes.set_title("Strong scaling")
     axes.grid(color="0.9")
     axes.legend(frameon=False)
+    thin_labels(figure, axes.xaxis)
+    thin_labels(figure, axes.yaxis)
     return figure
 
 
@@ -190,13 +228,16 @@ def draw_efficiency(plt, by_mode):
     axes.set_title("Efficiency")
     axes.grid(color="0.9")
     axes.legend(frameon=False, loc="lower left")
+    thin_labels(figure, axes.xaxis)
     return figure
 
 
 def draw_phases(plt, by_mode):
     """Where the time goes: median times of each phase, stacked, a panel for each mode. Strong scaling: times ranks, so that
     the ideal is of equal height there too, and what does not get shorter with more ranks shows."""
-    figure, panels = plt.subplots(1, len(by_mode), figsize=(1.2 + 4 * len(by_mode), 4), squeeze=False, sharey=False)
+    widths = [max(4, 0.2 * len(points)) for points in by_mode.values()]  # inches: labels that stand upright have room
+    figure, panels = plt.subplots(1, len(by_mode), figsize=(1.2 + sum(widths), 4), squeeze=False, sharey=False,
+                                  gridspec_kw={"width_ratios": widths})
     for axes, (mode, points) in zip(panels[0], by_mode.items()):
         places = range(len(points))
         base = [0.0] * len(points)
@@ -216,11 +257,19 @@ def draw_phases(plt, by_mode):
         axes.grid(axis="y", color="0.9")
     handles = {label: handle for axes in panels[0] for handle, label in zip(*axes.get_legend_handles_labels())}
     figure.legend(list(handles.values())[::-1], list(handles)[::-1], frameon=False, loc="center right")
-    figure.subplots_adjust(right=1 - 1.2 / figure.get_figwidth())
+    # Inches: the legend, and between the panels numbers and name of an axis.
+    figure.subplots_adjust(right=1 - 1.2 / figure.get_figwidth(), wspace=1.1 / statistics.mean(widths))
+    for axes in panels[0]:
+        turn_labels(figure, axes.xaxis)
     return figure
 
 
-def draw(by_mode, folder):
+def variant_of(options):
+    """Part of the pictures' names, so that those of other times or references are not replaced."""
+    return (".total" if options.time == "total" else "") + (f".from-{options.reference}" if options.reference else "")
+
+
+def draw(by_mode, folder, variant):
     """Writes all pictures, PNG and SVG; their paths."""
     import matplotlib  # pylint: disable=import-outside-toplevel
     matplotlib.use("Agg")
@@ -232,7 +281,7 @@ def draw(by_mode, folder):
     paths = []
     for name, figure in sorted(figures.items()):
         for kind in ("png", "svg"):
-            paths.append(os.path.join(folder, f"{name}.{kind}"))
+            paths.append(os.path.join(folder, f"{name}{variant}.{kind}"))
             figure.savefig(paths[-1], dpi=150, bbox_inches="tight", metadata={"Date": None} if kind == "svg" else None)
         plt.close(figure)
     return paths
@@ -245,8 +294,8 @@ def parse(arguments):
     parser.add_argument("--out", help="folder for the pictures (default: the results')")
     parser.add_argument("--time", choices=("solve", "total"), default="solve",
                         help="what is compared: solve: upload, sketch, reduce, factor and refine, each of its slowest rank; "
-                             "total: from start to end, with making or reading rows (default: solve)")
-    parser.add_argument("--reference", type=int, help="ranks that the others are compared with (default: the fewest)")
+                             "total: from start to end, with making or reading rows; pictures NAME.total.png (default: solve)")
+    parser.add_argument("--reference", type=int, help="ranks that the others are compared with; pictures NAME.from-RANKS.png (default: the fewest)")
     parser.add_argument("--markdown", metavar="FILE", help="write the table here too, as Markdown")
     parser.add_argument("--no-pictures", action="store_true", help="the table alone, without matplotlib")
     options = parser.parse_args(arguments)
@@ -271,13 +320,13 @@ def main(arguments=None):
                 file.write(markdown_table(points))
         if not options.no_pictures:
             os.makedirs(options.out or options.folder, exist_ok=True)
-            print("drawn:", *draw(by_mode, options.out or options.folder))
+            print("drawn:", *draw(by_mode, options.out or options.folder, variant_of(options)))
     except StudyError as error:
         print(f"plot_scaling: {error}", file=sys.stderr)
         return 3
     except OSError as error:
         print(f"plot_scaling: cannot write: {error}", file=sys.stderr)
-        return 3
+        return 9
     except ImportError as error:
         print(f"plot_scaling: {error}; install python3-matplotlib, or use --no-pictures", file=sys.stderr)
         return 2

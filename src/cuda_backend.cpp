@@ -156,6 +156,7 @@ PlanLimits CudaBackend::plan_limits(const SketchJob& job) {
   const std::int64_t available = static_cast<std::int64_t>(free) / ranks_on_device_ + held - kReserve;
   limits.memory_bytes =
       memory_limit_ > 0 ? static_cast<std::int64_t>(memory_limit_) : std::max<std::int64_t>(1, available);
+  limits.memory_asked = memory_limit_ > 0;
   limits.host_memory_bytes =
       static_cast<std::int64_t>(kHostShare * static_cast<double>(free_host_memory() / comm_.node_size())) +
       rows_.pinned_bytes();

@@ -18,12 +18,15 @@ constexpr std::int64_t kScratchBytes = std::int64_t{300} << 20;
 GpuPlanner::GpuPlanner(const GpuModel& gpu, ResidencyChoice residency, std::uint64_t memory_bytes)
     : gpu_(gpu),
       residency_(residency),
-      memory_bytes_(memory_bytes > 0 ? static_cast<std::int64_t>(memory_bytes)
-                                     : static_cast<std::int64_t>(gpu.memory) - kReserve) {}
+      memory_bytes_(memory_bytes > 0 ? static_cast<std::int64_t>(memory_bytes) : usable_memory(gpu)),
+      memory_asked_(memory_bytes > 0) {}
+
+std::int64_t GpuPlanner::usable_memory(const GpuModel& gpu) { return static_cast<std::int64_t>(gpu.memory) - kReserve; }
 
 PlanLimits GpuPlanner::plan_limits(const SketchJob& job) {
   PlanLimits limits = device_row_limits(job, residency_);
   limits.memory_bytes = memory_bytes_;
+  limits.memory_asked = memory_asked_;
   limits.host_memory_bytes = static_cast<std::int64_t>(kHostShare * gpu_.host_memory);
   limits.scratch_bytes = [](std::int64_t) { return kScratchBytes; };
   return limits;

@@ -32,10 +32,10 @@ namespace {
 
 class HostBackend final : public Backend {
  public:
-  HostBackend(const RunOptions& options, const Communicator& comm, PhaseTimer& timer)
+  HostBackend(const RunOptions& options, const Communicator& comm, PhaseTimer& timer, int threads)
       : comm_(comm),
         timer_(timer),
-        threads_(host_threads(comm)),
+        threads_(threads),
         memory_limit_(options.memory_bytes),
         residency_(options.residency),
         kernel_(options.kernel) {}
@@ -53,6 +53,7 @@ class HostBackend final : public Backend {
     limits.memory_bytes = memory_limit_ > 0
                               ? static_cast<std::int64_t>(memory_limit_)
                               : free_host_memory() / comm_.node_size() + slab_a_.bytes() + slab_b_.bytes();
+    limits.memory_asked = memory_limit_ > 0;
     limits.asked = residency_;
     limits.source_bytes = job.source_bytes;
     limits.sketch_copies = job.sketch_copies;
@@ -399,8 +400,9 @@ class HostBackend final : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_host_backend(const RunOptions& options, const Communicator& comm, PhaseTimer& timer) {
-  return std::make_unique<HostBackend>(options, comm, timer);
+std::unique_ptr<Backend> make_host_backend(const RunOptions& options, const Communicator& comm, PhaseTimer& timer,
+                                           int threads) {
+  return std::make_unique<HostBackend>(options, comm, timer, threads > 0 ? threads : host_threads(comm));
 }
 
 }  // namespace tallsketch

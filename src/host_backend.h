@@ -7,6 +7,8 @@
 
 namespace tallsketch {
 
-std::unique_ptr<Backend> make_host_backend(const RunOptions& options, const Communicator& comm, PhaseTimer& timer);
+/// threads  of a rank; 0: host_threads(comm)
+std::unique_ptr<Backend> make_host_backend(const RunOptions& options, const Communicator& comm, PhaseTimer& timer,
+                                           int threads = 0);
 
 }  // namespace tallsketch

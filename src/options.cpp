@@ -1,5 +1,10 @@
 #include "src/options.h"
 
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/format.h>
+
 #include "src/gpu_model.h"
 #include "src/option_kinds.h"
 
@@ -203,6 +208,28 @@ void add_sketch_file_options(CLI::App& app, SketchFileOptions& options) {
 
 namespace {
 
+constexpr int kMostRanks = 1 << 20;
+
+/// "1,2,4" as numbers. CLI11's own lists would take "4,", "4,4" and the FILE after them.
+std::vector<int> ranks_of(const std::string& given) {
+  std::vector<int> ranks;
+  for (std::size_t begin = 0, comma = 0; comma != std::string::npos; begin = comma + 1) {
+    comma = given.find(',', begin);
+    const std::string word = given.substr(begin, comma == std::string::npos ? comma : comma - begin);
+    int count = -1;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), count);
+    if (error != std::errc() || end != word.data() + word.size() || count < 0 || count > kMostRanks) {
+      throw CLI::ValidationError("--ranks", fmt::format("'{}' in '{}' is no whole number of 0 to {}; a list is 1,2,4",
+                                                        word, given, kMostRanks));
+    }
+    if (std::find(ranks.begin(), ranks.end(), count) != ranks.end()) {
+      throw CLI::ValidationError("--ranks", fmt::format("'{}' names {} twice", given, count));
+    }
+    ranks.push_back(count);
+  }
+  return ranks;
+}
+
 /// --gpus, and what belongs to it.
 void add_cluster_options(CLI::App& app, ClusterOptions& options) {
   Words<std::string> words;
@@ -212,12 +239,16 @@ void add_cluster_options(CLI::App& app, ClusterOptions& options) {
       app.add_option_function<std::string>(
              "--gpus", [&options, words](const std::string& given) { options.gpus = value_of("--gpus", given, words); },
              "predicts time, memory and efficiency of every step on a cluster of these, without needing one "
-             "(docs/scaling.md); host: the host backend, as many threads a rank as here (default: none)")
+             "(docs/scaling.md); host: the host backend (default: none)")
           ->type_name(joined(words, "|"))
           ->excludes("--backend");
   app.add_option("--nodes", options.nodes, "nodes, for the largest of --ranks; 0: as many as nodes of 8 ranks make")
       ->capture_default_str()
       ->check(CLI::Range(0, 1 << 20))
+      ->needs(gpus);
+  app.add_option("--threads", options.threads, "threads of a rank, with --gpus host; 0: as many as here")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 4096))
       ->needs(gpus);
   constexpr double kMostRate = 1e6;
   const auto rate = [&](const char* name, double& target, double least, const std::string& help) {
@@ -240,11 +271,10 @@ void add_inspect_options(CLI::App& app, InspectOptions& options) {
   add_source_options(app, options.input, options.synthetic);
   add_method_options(app, options.method);
   add_sketch_options(app, options.sketch);
-  app.add_option("--ranks", options.ranks, "ranks to plan for; 0: as many as run now; with --gpus also a list: 1,2,4")
-      ->delimiter(',')
-      ->type_name("P[,P...]")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 1 << 20));
+  app.add_option_function<std::string>(
+         "--ranks", [&options](const std::string& given) { options.ranks = ranks_of(given); },
+         "ranks to plan for; 0: as many as run now; with --gpus at least 1, and perhaps a list: 1,2,4 (default: 0)")
+      ->type_name("P[,P...]");
   add_backend_options(app, options.run);
   add_cluster_options(app, options.cluster);
   app.add_flag("--json", options.json, "with --gpus: one JSON line for every number of ranks, and nothing else")

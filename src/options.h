@@ -128,6 +128,7 @@ struct GenerateOptions {
 struct ClusterOptions {
   std::string gpus;  // a word of gpu_words(), or host; empty: nothing is predicted
   int nodes = 0;     // of the largest number of ranks; 0: nodes of 8 ranks
+  int threads = 0;   // of a rank, gpus host; 0: as many as here
   // GB/s and microseconds. Of a node; of all files together, 0: as much as all nodes ask for.
   double net_gb_per_s = 50, net_latency_us = 5, file_gb_per_s = 10, all_files_gb_per_s = 0;
 };

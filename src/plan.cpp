@@ -113,18 +113,29 @@ bool shrink_to_fit(const SketchSpec& spec, const PlanLimits& limits, std::int64_
                     bytes_text(limits.host_memory_bytes),
                     plan.residency == Residency::kHost ? "--residency file, more nodes or " : ""));
   }
-  std::string parts = fmt::format("sketch of {} x {} and its factorisation {}, scratch {}, chunks of {} rows {}", rows,
-                                  cols, bytes_text(plan.sketch_bytes + plan.factor_bytes),
-                                  bytes_text(plan.scratch_bytes), plan.chunk_rows, bytes_text(plan.chunk_bytes));
+  const std::int64_t reduced_bytes = plan.sketch_bytes + plan.factor_bytes;
+  std::string parts = fmt::format("{} of {} x {} and its factorisation {}, scratch {}",
+                                  compression == Compression::kGram ? "Gram matrix" : "sketch", rows, cols,
+                                  bytes_text(reduced_bytes), bytes_text(plan.scratch_bytes));
+  if (plan.chunk_bytes > 0)
+    parts += fmt::format(", chunks of {} rows {}", plan.chunk_rows, bytes_text(plan.chunk_bytes));
   if (plan.slab_bytes > 0) parts += ", rows of A " + bytes_text(plan.slab_bytes);
   if (plan.copies_bytes > 0) parts += ", copies of the sketch for its files " + bytes_text(plan.copies_bytes);
   if (plan.source_bytes > 0) parts += ", chunks of the files " + bytes_text(plan.source_bytes);
+  // What no chunks and no number of ranks make smaller is not to be cured by them.
+  const bool reduced_fits = reduced_bytes <= limits.memory_bytes;
+  std::vector<std::string> cures;
+  if (reduced_fits && plan.slab_bytes > 0) cures.insert(cures.end(), {"--residency file", "more ranks"});
+  if (compression == Compression::kSketch) cures.emplace_back("a smaller --oversample");
+  if (reduced_fits && plan.chunk_rows > 1 && plan.chunk_bytes > 0) cures.emplace_back("fewer --chunk-rows");
+  if (!reduced_fits) cures.emplace_back("fewer columns");
+  // What was asked for is the first thing to change; what the machine has, the last.
+  cures.insert(limits.memory_asked ? cures.begin() : cures.end(),
+               limits.memory_asked ? "more --memory" : "more memory for a rank");
   throw Error(ErrorKind::kMemory,
-              fmt::format("this needs {} on a rank ({}), but {} may be used; use {}{}fewer --chunk-rows or more "
-                          "--memory",
-                          bytes_text(plan.total_bytes()), parts, bytes_text(limits.memory_bytes),
-                          plan.slab_bytes == 0 ? "" : "--residency file, more ranks, ",
-                          compression == Compression::kGram ? "" : "a smaller --oversample, "));
+              fmt::format("this needs {} on a rank ({}), but {} may be used; use {}{}", bytes_text(plan.total_bytes()),
+                          parts, bytes_text(limits.memory_bytes), fmt::join(cures, " or "),
+                          reduced_fits ? "" : "; more ranks or smaller chunks do not help: rank 0 factors alone"));
 }
 
 }  // namespace

@@ -75,39 +75,6 @@ const char* to_word(Step step) {
   return "unknown";
 }
 
-const char* advice_for(Step step) {
-  switch (step) {
-    case Step::kLock:
-      return "more ranks, so that A stays in GPU memory; or --residency file, where few passes are made";
-    case Step::kRead:
-      return "files striped over more servers, contiguous and read by --io direct; A stored as float16; more nodes";
-    case Step::kUpload: return "more GPUs, each with a PCIe link of its own; A stored as float16";
-    case Step::kCompress:
-      return "more ranks; --preconditioner sketch where n is large, a smaller --oversample (then more passes)";
-    case Step::kReduce:
-      return "--reduce fp16, a smaller --oversample, --preconditioner gram where n + r is far below d; fewer ranks "
-             "gain "
-             "little";
-    case Step::kFactor:
-      return "--reduced-solver cholesky, a smaller --oversample; more ranks do not help: rank 0 works alone";
-    case Step::kPassRead:
-      return "more ranks or --memory, so that A stays in memory; --method sketch-solve; --preconditioner gram, which "
-             "needs "
-             "fewer passes";
-    case Step::kPassUpload: return "more GPUs, so that A stays in their memory; A stored as float16";
-    case Step::kPassCompute:
-      return "more ranks; --preconditioner gram or a larger --oversample, which need fewer passes";
-    case Step::kPassMessages:
-      return "fewer ranks, a network of lower latency; --preconditioner gram or a larger --oversample, which need "
-             "fewer "
-             "passes";
-    case Step::kPassRoot:
-      return "fewer passes, by --preconditioner gram, a larger --oversample or a larger --tol; more ranks do not help: "
-             "rank 0 works alone";
-  }
-  return "";
-}
-
 double Prediction::total() const {
   double sum = 0;
   for (std::size_t i = 0; i < seconds.size(); ++i) sum += counts[i] ? seconds[i] : 0;

@@ -62,8 +62,6 @@ inline constexpr int kSteps = 11;
 
 /// "read A", "factor on rank 0"
 const char* to_word(Step step);
-/// What makes this step shorter, for people.
-const char* advice_for(Step step);
 
 struct Prediction {
   int ranks = 1, nodes = 1;

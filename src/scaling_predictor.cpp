@@ -10,6 +10,8 @@
 #include "src/error.h"
 #include "src/gpu_planner.h"
 #include "src/gpu_solve_costs.h"
+#include "src/host_backend.h"
+#include "src/host_buffer.h"
 #include "src/host_solve_costs.h"
 #include "src/host_threads.h"
 #include "src/planning.h"
@@ -23,6 +25,35 @@ namespace {
 constexpr int kNodeRanks = 8;      // where nobody says how many nodes there are
 constexpr int kMostRanks = 16384;  // that takeovers are looked for up to
 constexpr std::int64_t kMostColumns = 16384;
+
+void check_memory(const GpuModel& gpu, std::uint64_t asked) {
+  constexpr std::int64_t kMiB = 1 << 20;
+  const std::int64_t usable = GpuPlanner::usable_memory(gpu);
+  require(asked <= static_cast<std::uint64_t>(usable), ErrorKind::kUsage,
+          fmt::format("--memory {}: a rank of --gpus {} has {}, of which {} are left for a solve; give at most "
+                      "--memory {}MiB, or leave it out",
+                      asked, gpu.word, bytes_text(static_cast<std::int64_t>(gpu.memory)), bytes_text(usable),
+                      usable / kMiB));
+}
+
+/// The host backend on a node that more ranks share than run here.
+class SharedHost final : public Planner {
+ public:
+  /// memory_bytes  of a rank, where --memory does not say it
+  SharedHost(Planner& host, std::int64_t memory_bytes) : host_(host), memory_bytes_(memory_bytes) {}
+  PlanLimits plan_limits(const SketchJob& job) override {
+    PlanLimits limits = host_.plan_limits(job);
+    if (!limits.memory_asked) limits.memory_bytes = memory_bytes_;
+    return limits;
+  }
+  SolveCosts solve_costs(const ProblemShape& shape, std::int64_t rows, RowPlace place) const override {
+    return host_.solve_costs(shape, rows, place);
+  }
+
+ private:
+  Planner& host_;
+  std::int64_t memory_bytes_;
+};
 
 /// d of n columns, with the d / n of a job.
 std::int64_t rows_with_columns(const ScalingJob& job, std::int64_t n) { return divide_up(job.d * n, job.shape.n); }
@@ -63,15 +94,21 @@ ScalingJob scaling_job(const MethodOptions& method, const SketchJob& job) {
 }
 
 ScalingPredictor::ScalingPredictor(const InspectOptions& options, const RowSource& source, const Communicator& comm)
-    : options_(options), source_(source), comm_(comm), threads_(host_threads(comm)), method_(options.method) {
+    : options_(options),
+      source_(source),
+      comm_(comm),
+      threads_(options.cluster.threads > 0 ? options.cluster.threads : host_threads(comm)),
+      method_(options.method) {
   method_.tolerance = tolerance_for(method_, source.shape().a_type);
   comm.broadcast(&threads_, sizeof threads_);  // all ranks must predict the same
   if (options.cluster.gpus == "host") {
-    RunOptions run = options.run;
-    run.backend = BackendChoice::kHost;
-    host_ = make_backend(run, comm, timer_);
+    host_ = make_host_backend(options.run, comm, timer_, threads_);
+    node_memory_ = comm.min(free_host_memory());
   } else {
-    gpu_ = &gpu_model(options.cluster.gpus);
+    comm.together([&] {
+      gpu_ = &gpu_model(options.cluster.gpus);
+      check_memory(*gpu_, options.run.memory_bytes);
+    });
   }
   cluster_ = cluster_of(options.cluster, gpu_, largest_ranks(options, comm));
   cluster_.steps = [gpu = gpu_, threads = threads_](const ProblemShape& shape, std::int64_t rows) {
@@ -93,7 +130,10 @@ PredictedRun ScalingPredictor::planned(int ranks, Planner& planner) const {
 const PredictedRun& ScalingPredictor::at(int ranks) {
   const auto known = runs_.find(ranks);
   if (known != runs_.end()) return known->second;
-  if (host_ != nullptr) return runs_.emplace(ranks, planned(ranks, *host_)).first->second;
+  if (host_ != nullptr) {
+    SharedHost host(*host_, node_memory_ / std::min(ranks, cluster_.ranks_per_node));
+    return runs_.emplace(ranks, planned(ranks, host)).first->second;
+  }
   GpuModel gpu = *gpu_;
   gpu.file_rate = rank_file_rate(cluster_, ranks);  // routes are compared by the files that the prediction has
   GpuPlanner planner(gpu, options_.run.residency, options_.run.memory_bytes);
@@ -103,16 +143,27 @@ const PredictedRun& ScalingPredictor::at(int ranks) {
 bool ScalingPredictor::is_own_choice(const PredictedRun& run) const {
   if (host_ != nullptr) return true;
   GpuPlanner planner(*gpu_, options_.run.residency, options_.run.memory_bytes);
-  return planned(run.prediction.ranks, planner).scaling.compression == run.scaling.compression;
+  try {
+    return planned(run.prediction.ranks, planner).scaling.compression == run.scaling.compression;
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::kMemory) throw;
+    return false;  // the one that solve would take has no room
+  }
+}
+
+std::string ScalingPredictor::misfit(int ranks) {
+  try {
+    at(ranks);
+    return "";
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::kMemory) throw;
+    const std::string text = e.what();
+    return text.substr(0, text.find(" [rank "));  // the rank that said so: all would
+  }
 }
 
 bool ScalingPredictor::is_like(int ranks, Residency place) {
-  try {
-    return at(ranks).job.plan.residency == place;
-  } catch (const Error& e) {
-    if (e.kind() != ErrorKind::kMemory) throw;
-    return false;
-  }
+  return misfit(ranks).empty() && at(ranks).job.plan.residency == place;
 }
 
 const PredictedRun& ScalingPredictor::base_of(const PredictedRun& run) {
@@ -122,6 +173,18 @@ const PredictedRun& ScalingPredictor::base_of(const PredictedRun& run) {
     (is_like(middle, run.job.plan.residency) ? some : none) = middle;
   }
   return at(some);
+}
+
+int ScalingPredictor::first_kept(int from) {
+  const auto keeps = [&](int ranks) { return misfit(ranks).empty() && !is_like(ranks, Residency::kFile); };
+  if (keeps(from)) return from;
+  int none = from, some = std::max(kMostRanks, from);
+  if (!keeps(some)) return 0;
+  while (some - none > 1) {
+    const int middle = none + (some - none) / 2;
+    (keeps(middle) ? some : none) = middle;
+  }
+  return some;
 }
 
 double ScalingPredictor::strong(const PredictedRun& run) {
@@ -164,8 +227,17 @@ std::vector<Takeover> ScalingPredictor::takeovers_of_columns(const PredictedRun&
   });
 }
 
+AskedFor ScalingPredictor::asked() const {
+  return {options_.run.residency, options_.run.memory_bytes > 0, source_.info().io_mode.starts_with("direct")};
+}
+
 std::string ScalingPredictor::machine_text() const {
-  if (gpu_ == nullptr) return fmt::format("host backend, {} thread{} a rank", threads_, plural(threads_));
+  if (gpu_ == nullptr) {
+    const std::string memory = options_.run.memory_bytes > 0
+                                   ? ""
+                                   : fmt::format(", {} of memory a node, as is free here", bytes_text(node_memory_));
+    return fmt::format("host backend, {} thread{} a rank{}", threads_, plural(threads_), memory);
+  }
   return fmt::format("{}, {}", gpu_->word, gpu_->source);
 }
 

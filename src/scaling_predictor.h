@@ -13,6 +13,7 @@
 #include "src/gpu_model.h"
 #include "src/options.h"
 #include "src/row_source.h"
+#include "src/scaling_advice.h"
 #include "src/scaling_model.h"
 
 namespace tallsketch {
@@ -40,11 +41,13 @@ struct PredictedRun {
 
 class ScalingPredictor {
  public:
-  /// Collective. The arguments must outlive it. Errors: kUsage for GPUs without figures
+  /// Collective. The arguments must outlive it. Errors: kUsage for GPUs without figures, and for more memory than they have
   ScalingPredictor(const InspectOptions& options, const RowSource& source, const Communicator& comm);
 
   /// Collective, as all that may ask it for further ranks. Errors: kMemory
   const PredictedRun& at(int ranks);
+  /// Why a solve does not fit on so many ranks; empty where it does. Collective.
+  std::string misfit(int ranks);
 
   /// Whether solve takes the preconditioner of `run` by itself: it is not told how fast files are, and compares as if they
   /// were as gpu_model has them. Collective.
@@ -57,7 +60,10 @@ class ScalingPredictor {
   double strong(const PredictedRun& run);
   double weak(const PredictedRun& run) const;
 
-  /// With files as they are; as if they took no time; or with A in its place already.
+  /// The fewest ranks, from `from` to 16384, whose rows stay in memory, by bisection; 0 where none do. Collective.
+  int first_kept(int from);
+
+  /// With files as they are; as if they took no time; or with A in its place already, which is memory.
   enum class Start { kFiles, kInstantFiles, kInPlace };
   /// Up to 16384 ranks. Collective.
   std::vector<Takeover> takeovers_of_ranks(int from, Start start);
@@ -71,6 +77,9 @@ class ScalingPredictor {
   std::vector<Takeover> takeovers_of_columns(const PredictedRun& run) const;
 
   const Cluster& cluster() const { return cluster_; }
+  AskedFor asked() const;
+  /// Of a rank of the host backend; 0: a rank is a GPU.
+  int threads() const { return host_ == nullptr ? 0 : threads_; }
   /// "h200, measured on ..."
   std::string machine_text() const;
 
@@ -86,6 +95,7 @@ class ScalingPredictor {
   PhaseTimer timer_;
   const GpuModel* gpu_ = nullptr;  // null: the host backend
   std::unique_ptr<Planner> host_;  // the host backend, or null
+  std::int64_t node_memory_ = 0;   // of the host backend's nodes: what is free here
   Cluster cluster_;
   std::map<int, PredictedRun> runs_;
 };

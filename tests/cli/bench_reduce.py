@@ -34,6 +34,8 @@ def check_reduce(checks, ranks):
         rate = line["bytes"] / line["ms"] / 1e6
         checks.check(f"{what}: rates", abs(line["gb_per_s"] - rate) < 1e-6 * rate and
                      abs(line["bus_gb_per_s"] - rate * 2 * (ranks - 1) / ranks) <= 1e-6 * rate, line)
+    checks.check(f"{ranks} ranks: a hint where nothing is reduced", done.err.count("on one rank nothing is sent or summed") == (ranks == 1) and
+                 f" {ranks} rank{'s' * (ranks > 1)} on 1 node," in done.err, done)
     table = [line for line in done.err.splitlines() if " yes " in line]
     checks.check(f"{ranks} ranks: a table", len(table) == len(grid), done)
 
@@ -49,6 +51,17 @@ def main():
         done = run(["bench", "reduce", *arguments], ranks=2)
         checks.check(f"{name}: exit 2, one message", done.code == 2 and done.err.count("tallsketch: error:") == 1 and
                      arguments[0] in done.err, done)
+    alone = run(["bench", "reduce", "--sketch-rows", 8, "--cols", 2, "--repeats", 1, "--quiet"])
+    checks.check("--quiet: no hint either", alone.code == 0 and not alone.err.strip(), alone)
+    small = ["bench", "reduce", "--sketch-rows", 64, "--cols", 8, "--precision", "fp32"]
+    huge = ["bench", "reduce", "--sketch-rows", 1 << 30, "--cols", 1 << 24]
+    for name, arguments, fault, reason in (("more than the machine has", huge, {}, "are free for a rank"),
+                                           ("memory ends on one rank", small, {"TALLSKETCH_FAULT": "1:bench reduce:oom"}, "out of memory")):
+        done = run(arguments, ranks=2, environment=fault)
+        told = [line for line in done.err.splitlines() if line.startswith("tallsketch: error:")]
+        checks.check(f"{name}: exit 7, one message that names what to change", done.code == 7 and len(told) == 1 and all(
+            word in told[0] for word in (f"--sketch-rows {arguments[3]} with --cols {arguments[5]}", "use smaller ones", reason)) and
+            "--chunk-rows" not in told[0] and not done.out.strip(), done)
     many = run(["bench", "sketch", "--cols", 16, "--rows", 5000, "--repeats", 2, "--zeta", 4], ranks=3)
     checks.check("bench sketch on 3 ranks: one line, of the slowest", many.code == 0 and
                  [line["ranks"] for line in lines_of(many)] == [3] and lines_of(many)[0]["floors"] > 0, many)

@@ -46,7 +46,7 @@ HELP = {
               *MACHINE_OPTIONS, *SKETCH_OPTIONS, *RUN_OPTIONS],
     "generate": ["--rows", "--cols", "--kind", "--cond", "--rank", "--noise", "--seed", "--dtype", "--shards",
                  *RUN_OPTIONS],
-    "inspect": ["--ranks", "--gpus", "--nodes", "--net-gb-per-s", "--net-latency-us", "--file-gb-per-s", "--all-files-gb-per-s", "--json",
+    "inspect": ["--ranks", "--gpus", "--nodes", "--threads", "--net-gb-per-s", "--net-latency-us", "--file-gb-per-s", "--all-files-gb-per-s", "--json",
                 *INPUT_OPTIONS, *SYNTHETIC_OPTIONS, *METHOD_OPTIONS, *MACHINE_OPTIONS, *SKETCH_OPTIONS, *RUN_OPTIONS],
     "study geometry": ["--rows", "--cols", "--coherence", "--head", "--data-seed", "--oversample", "--sketch", "--hash", "--zeta",
                        "--kappa", "--block-nnz", "--block-rows", "--input-blocks", "--precision", "--scaling", "--seed",

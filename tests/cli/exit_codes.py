@@ -17,6 +17,7 @@ from script_runs import CUDA, Checks, Folder, in_parallel, run, strict_json  # n
 
 SEED = 7
 M, N = 2003, 7
+MADE_UP = ["inspect", "--kind", "uniform", "--rows", "10G", "--cols", "1024"]
 ONE_PASS, SKETCHED = ["--method", "sketch-solve"], ["--preconditioner", "sketch"]  # else: refine, as the program likes
 STATUS = {0: "solved", 3: "input_error", 4: "non_finite", 5: "rank_deficient", 7: "out_of_memory",
           8: "communication_error", 9: "output_failed"}
@@ -262,7 +263,6 @@ def usage_cases():
             cases.append(Case(f"{option} {value!r}", 2, [*good, f"{option}={value}"], [option],
                               ranks=(1, 3) if k == 0 else (1,)))
     generate = ["generate", "new.h5"]
-    made_up = ["inspect", "--kind", "uniform", "--rows", "10G", "--cols", "1024"]
     sized = [*generate, "--rows", "90", "--cols", "4"]
     cases += [
         Case("generate without sizes", 2, generate, ["--rows"]),
@@ -285,17 +285,27 @@ def usage_cases():
         Case("generate no shards", 2, [*sized, "--shards", "0"], ["--shards"], ranks=(1,)),
         Case("inspect without file", 2, ["inspect"], ["FILE"], ranks=(1,)),
         Case("inspect for minus one ranks", 2, ["inspect", "@good.h5", "--ranks", "-1"], ["--ranks"], ranks=(1,)),
-        Case("inspect for an unknown GPU", 2, [*made_up, "--gpus", "b200"], ["--gpus", "b200", "h200|h100|a100|host"], ranks=(1,)),
-        Case("inspect a list of ranks of no GPU", 2, [*made_up, "--ranks", "1,2"], ["--ranks", "--gpus"]),
-        Case("inspect nodes of no GPU", 2, [*made_up, "--nodes", "2"], ["--nodes", "--gpus"], ranks=(1,)),
-        Case("inspect more nodes than ranks", 2, [*made_up, "--gpus", "h200", "--ranks", "4,8", "--nodes", "9"], ["--nodes 9", "--ranks 8", "1 to 8"]),
-        Case("inspect minus one rank in a list", 2, [*made_up, "--gpus", "h200", "--ranks", "4,-1"], ["--ranks"], ranks=(1,)),
-        Case("inspect nodes below zero", 2, [*made_up, "--gpus", "h200", "--nodes", "-1"], ["--nodes"], ranks=(1,)),
-        Case("inspect a backend and GPUs", 2, [*made_up, "--gpus", "h200", "--backend", "host"], ["--backend", "--gpus"], ranks=(1,)),
-        Case("inspect JSON of no GPU", 2, [*made_up, "--json"], ["--json", "--gpus"], ranks=(1,)),
-        *(Case(f"inspect {option} {value}", 2, [*made_up, "--gpus", "h200", option, value], [option, value], ranks=(1,))
+        Case("inspect for an unknown GPU", 2, [*MADE_UP, "--gpus", "b200"], ["--gpus", "b200", "h200|h100|a100|host"], ranks=(1,)),
+        Case("inspect a list of ranks of no GPU", 2, [*MADE_UP, "--ranks", "1,2"], ["--ranks", "--gpus"]),
+        Case("inspect nodes of no GPU", 2, [*MADE_UP, "--nodes", "2"], ["--nodes", "--gpus"], ranks=(1,)),
+        Case("inspect more nodes than ranks", 2, [*MADE_UP, "--gpus", "h200", "--ranks", "4,8", "--nodes", "9"], ["--nodes 9", "--ranks 8", "1 to 8"]),
+        Case("inspect minus one rank in a list", 2, [*MADE_UP, "--gpus", "h200", "--ranks", "4,-1"], ["--ranks"], ranks=(1,)),
+        *(Case(f"inspect --ranks '{given}'", 2, [*MADE_UP, "--gpus", "h200", "--ranks", given], ["--ranks", *words], ranks=(1,))
+          for given, words in (("4,", ["'' in '4,'"]), (",4", ["'' in ',4'"]), ("4,x", ["'x' in '4,x'"]), ("4 8", ["'4 8'"]), ("1k", ["'1k'"]),
+                               ("4,8,4", ["'4,8,4' names 4 twice"]), ("1048577", ["1048576"]), ("4,0", ["--gpus h200", "1 or more"]))),
+        Case("inspect GPUs without a number of ranks", 2, [*MADE_UP, "--gpus", "h100"], ["--gpus h100", "--ranks 1,2,4,8"]),
+        Case("inspect the host without a number of ranks", 2, [*MADE_UP, "--gpus", "host", "--ranks", "0"], ["--gpus host", "--ranks 8"]),
+        Case("inspect threads of GPUs", 2, [*MADE_UP, "--gpus", "h200", "--ranks", "4", "--threads", "8"], ["--threads 8", "--gpus host"]),
+        Case("inspect threads of no GPU", 2, [*MADE_UP, "--threads", "8"], ["--threads", "--gpus"], ranks=(1,)),
+        Case("inspect threads below zero", 2, [*MADE_UP, "--gpus", "host", "--ranks", "4", "--threads", "-1"], ["--threads"], ranks=(1,)),
+        Case("inspect more memory than a GPU has", 2, [*MADE_UP, "--gpus", "h200", "--ranks", "4", "--memory", "500G"],
+             ["--memory 500000000000", "h200", "142557MiB"], any_stdout=True),
+        Case("inspect nodes below zero", 2, [*MADE_UP, "--gpus", "h200", "--nodes", "-1"], ["--nodes"], ranks=(1,)),
+        Case("inspect a backend and GPUs", 2, [*MADE_UP, "--gpus", "h200", "--backend", "host"], ["--backend", "--gpus"], ranks=(1,)),
+        Case("inspect JSON of no GPU", 2, [*MADE_UP, "--json"], ["--json", "--gpus"], ranks=(1,)),
+        *(Case(f"inspect {option} {value}", 2, [*MADE_UP, "--gpus", "h200", option, value], [option, value], ranks=(1,))
           for option in ("--net-gb-per-s", "--net-latency-us", "--file-gb-per-s") for value in ("0", "-1", "nan", "fast")),
-        Case("inspect all files at less than nothing", 2, [*made_up, "--gpus", "h200", "--all-files-gb-per-s", "-1"],
+        Case("inspect all files at less than nothing", 2, [*MADE_UP, "--gpus", "h200", "--all-files-gb-per-s", "-1"],
              ["--all-files-gb-per-s"], ranks=(1,)),
         Case("bench without topic", 2, ["bench"], ["subcommand"], ranks=(1,)),
         Case("bench rows and bytes", 2, ["bench", "sketch", "--rows", "9", "--bytes", "9"], ["--rows", "--bytes"], ranks=(1,)),
@@ -416,11 +426,15 @@ def value_cases():
                               ("twice.h5", ["rank 6 of 7", "column 4 "]), ("all_zero.h5", ["rank 0 of 2", "columns 0, 1 "]))),
         *(solve(0, name, [], "-o", "x.h5", "--rank-deficient", "min-norm", creates=["x.h5"])
           for name in ("rank2.h5", "zero_columns.h5", "twice.h5", "all_zero.h5")),
-        solve(7, "good.h5", ["1000 B", "--memory", "--chunk-rows"], "--memory", "1k"),
+        solve(7, "good.h5", ["1000 B", "use more --memory or fewer columns"], "--memory", "1k"),
         solve(7, "good.h5", ["1000 B", "--memory", "--oversample"], "--memory", "1k", "--preconditioner", "sketch"),
         solve(7, "good.h5", ["--chunk-rows"], "--memory", "200k", "--chunk-rows", "2003", ranks=(1,)),
         solve(7, "whole.h5", ["--residency file", "--memory"], "--memory", "100k", "--residency", "host"),
         solve(0, "good.h5", [], "-o", "x.h5", "--memory", "1.5G", ranks=(1,), creates=["x.h5"]),
+        *(Case(f"inspect --ranks {ranks}: none fits", 7, [*MADE_UP, "--gpus", "h200", "--ranks", ranks, "--residency", "device"],
+               [words, "12.4 TiB", "more ranks"], any_stdout=True) for ranks, words in (("3", "--ranks 3 does not fit"), ("3,2", "none of --ranks 3,2 fits; on 3 ranks"))),
+        Case("inspect too many columns for a GPU", 7, [*MADE_UP[:-1], "200k", "--gpus", "h200", "--ranks", "64"],
+             ["fewer columns", "more ranks or smaller chunks do not help"], any_stdout=True),
         Case("inspect with little memory", 7, ["inspect", "@good.h5", "--memory", "1k"], ["--memory"], any_stdout=True),
         solve(0, "late_columns.h5", [], "-o", "x.h5", creates=["x.h5"]),  # C-26: zero on all ranks but the last
     ]

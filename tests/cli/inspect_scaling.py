@@ -94,6 +94,71 @@ def check_scan(checks, folder):
     checks.check("scan: efficiency of its like", [row[5] for row in rows] == ["1", "1", "276", "276", "276"], done)
 
 
+def check_misfits(checks, folder):
+    """A number of ranks that does not fit is a line that says why; the others go on; all misfits are an error."""
+    asked = [*LARGE, "--gpus", "h200", "--residency", "device"]
+    for procs in (1, 3):
+        done = run([*asked, "--ranks", "2,300,4,600"], ranks=procs, cwd=folder)
+        lines = re.findall(r"^ +(\d+) +(\d+) +(does not fit: this needs \S+ TiB on a rank, but 139 GiB may be used$|\d+ +device)", done.out, re.M)
+        checks.check(f"misfits, asked by {procs} ranks: a line for every number of ranks, in order", done.code == 0 and [
+            (int(ranks), "does not fit" in place) for ranks, _, place in lines] == [(2, True), (300, False), (4, True), (600, False)], done)
+        checks.check(f"misfits, asked by {procs} ranks: the largest, with its parts and what to change", len(re.findall(
+            r"^on 4 ranks this needs 9\.3\S* TiB on a rank \(.*rows of A 9\.3\S* TiB\), but .*; use --residency file or more ranks or more memory for a rank$", done.out, re.M)) == 1 and
+            "[rank" not in done.out and not done.err.strip(), done)
+        done = run([*asked, "--ranks", "2,300", "--json"], ranks=procs, cwd=folder)
+        values = [strict_json(line) for line in done.out.splitlines()]
+        checks.check(f"misfits, asked by {procs} ranks: JSON", done.code == 0 and [(v["ranks"], v["fits"]) for v in values] == [
+            (2, False), (300, True)] and "139 GiB may be used" in values[0]["reason"] and "[rank" not in values[0]["reason"], done)
+
+
+def check_in_files(checks, folder):
+    """A that stays in files has no other place; one that stays in memory on more ranks has, from there on."""
+    told = run([*LARGE, "--gpus", "h200", "--ranks", 64], cwd=folder)
+    checks.check("in files: its place begins where it fits", told.code == 0 and re.search(
+        r"^  if A were in its place already, from 276 ranks on: (?!.*read A)", told.out, re.M), told)
+    checks.check("in files: columns, too", "A in files, again for every pass, of 16 to" in told.out, told)
+    done = run([*LARGE, "--gpus", "h200", "--ranks", 64, "--residency", "file"], cwd=folder)
+    checks.check("asked to stay in files: no other place", done.code == 0 and "place already" not in done.out, done)
+    checks.check("asked to stay in files: told how to leave them", "shorter by: --residency auto" in done.out and
+                 "more ranks, so that" not in done.out, done)
+    checks.check("made up, by the Gram matrix, without --memory: none of it is advised", not [word for word in (
+        "--preconditioner gram", "--memory") if word in told.out], told)
+    halves = run([*LARGE, "--gpus", "h200", "--ranks", 64, "--dtype", "f2"], cwd=folder)
+    checks.check("float16: narrower data are not advised", halves.code == 0 and "stored as" not in halves.out and "stored as float16" in told.out,
+                 halves)
+    done = run([*LARGE, "--gpus", "h200", "--ranks", 64, "--memory", "100GiB"], cwd=folder)
+    checks.check("--memory given: more of it is advised", done.code == 0 and "more --memory" in done.out, done)
+
+
+def check_nodes(checks, folder):
+    """--nodes that the ranks do not fill are told; so is nothing where they do."""
+    note = re.compile(r"^note: 10 ranks on --nodes 6 are 2 a node, which fill 5 nodes: predicted for 5$", re.M)
+    for ranks in ("10", "10,4"):
+        done = run([*LARGE, "--gpus", "h200", "--ranks", ranks, "--nodes", 6], cwd=folder)
+        checks.check(f"--ranks {ranks} --nodes 6: a note", done.code == 0 and note.search(done.out), done)
+    for nodes in (5, 1, 10):
+        done = run([*LARGE, "--gpus", "h200", "--ranks", 10, "--nodes", nodes], cwd=folder)
+        checks.check(f"--ranks 10 --nodes {nodes}: no note", done.code == 0 and "--nodes" not in done.out, done)
+
+
+def check_threads(checks, folder):
+    """Threads of a rank of the host backend: as asked for, more than here are."""
+    host = [*LARGE, "--gpus", "host", "--ranks", 64, "--preconditioner", "gram"]
+    seconds = {}
+    for threads in (1, 64):
+        done = run([*host, "--threads", threads, "--json"], cwd=folder)
+        line = strict_json(done.out) if done.code == 0 else {}
+        checks.check(f"--threads {threads}: JSON", line.get("threads") == threads, done)
+        seconds[threads] = line["seconds"]["sketch or Gram matrix"]
+    checks.check("64 threads: a faster Gram matrix", seconds[1] > 10 * seconds[64], seconds)
+    done = run([*host, "--threads", 64], cwd=folder)
+    checks.check("--threads 64: said, and whose memory it is", re.search(
+        r"^predicted for: host backend, 64 threads a rank, \S+ \S+ of memory a node, as is free here;", done.out, re.M), done)
+    done = run([*host, "--memory", "1GiB"], cwd=folder, environment={"OMP_NUM_THREADS": "1"})
+    checks.check("without --threads those that are here, with --memory no other", "predicted for: host backend, 1 thread a rank; a node" in done.out,
+                 done)
+
+
 def check_json(checks, folder):
     """JSON: all steps, and what follows from other options."""
     done, lines = predicted(["--gpus", "h200", "--ranks", "1,512,10000"], folder, ranks=2)
@@ -150,7 +215,8 @@ def main():
     """All checks in one folder, which stays empty."""
     checks = Checks()
     with Folder() as folder:
-        for check in (check_table, check_takeovers, check_columns, check_other_choice, check_scan, check_json, check_few_rows):
+        for check in (check_table, check_takeovers, check_columns, check_other_choice, check_scan, check_misfits, check_in_files,
+                      check_nodes, check_threads, check_json, check_few_rows):
             check(checks, folder)
     return checks.finish()
 

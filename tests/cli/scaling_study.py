@@ -64,6 +64,18 @@ def check_job(checks, folder):
     for cores, least in (("64", 64), ("64(x4)", 64), ("64(x4),32", 32), ("8,16(x2),12", 8), ("9,10", 9)):
         done = job(source, "least_cores", SLURM_JOB_CPUS_PER_NODE=cores)
         checks.check(f"cores: {least} of {cores}", done.out.strip() == str(least), done)
+    for name, value in (("GPUS_PER_NODE", "x"), ("GPUS_PER_NODE", "-1"), ("GPUS_PER_NODE", "08"), ("RANKS_PER_NODE", "0"),
+                        ("RANKS_PER_NODE", "2.5"), ("CPUS_PER_TASK", "0"), ("CPUS_PER_TASK", "a[0]"), ("BACKEND", "gpu")):
+        done = job(source, "read_site", **{f"TALLSKETCH_{name}": value})
+        checks.check(f"settings: {name}={value} is refused", done.code == 2 and len(done.err.splitlines()) == 1 and
+                     f"TALLSKETCH_{name} '{value}'" in done.err, done)
+    for gpus, site in (("0", "2 host"), ("8", "8 cuda")):
+        done = job(source, 'read_site; echo "$TALLSKETCH_RANKS_PER_NODE $TALLSKETCH_BACKEND"', TALLSKETCH=PROGRAM, TALLSKETCH_GPUS_PER_NODE=gpus)
+        checks.check(f"settings: {gpus} GPUs a node", done.out.strip() == site, done)
+    for ranks, code, words in ((8, 0, ""), (9, 2, "9 ranks, 4 a node, need 3 nodes, and this job has 2"), (1, 0, "")):
+        done = job(source, f"read_site; has_room {ranks}", TALLSKETCH=PROGRAM, TALLSKETCH_RANKS_PER_NODE="4", SLURM_JOB_NUM_NODES="2",
+                   SLURM_JOB_CPUS_PER_NODE="16(x2)")
+        checks.check(f"room for {ranks} ranks on 2 nodes of 4", done.code == code and words in done.err and bool(done.err) == bool(code), done)
     shared = os.path.join(folder, "prefix", "share", "tallsketch")
     shutil.copytree(os.path.join(source, "slurm"), os.path.join(shared, "slurm"))
     program = os.path.join(folder, "prefix", "bin", "tallsketch")
@@ -124,16 +136,44 @@ def check_study(checks, folder):
                  "--launcher", f"{MPIEXEC} --bind-to none -n", OMP_NUM_THREADS="2")
     checks.check("study: another launcher is another study", done.code == 2 and "another study" in done.err, done)
     done = study(folder, "--rows", "20k", "--out", os.path.join(folder, "false"), TALLSKETCH=shutil.which("false"))
-    checks.check("study: a program without a version is refused", done.code == 2 and "--version' failed" in done.err and
+    checks.check("study: a program without a version is refused", done.code == 2 and "--version' failed on 4 ranks" in done.err and
                  os.listdir(os.path.join(folder, "false")) == [], done)
 
     out = os.path.join(folder, "failing")  # 2 rows for 8 columns are too few; with 20 a rank all is well from 1 rank on
-    done = study(folder, "--ranks", "1,2", "--rows", 2, "--rows-per-rank", 20, "--cols", 8, "--repeats", 1, "--out", out)
-    checks.check("study: failures are named, the others go on", done.code == 1 and
-                 results(out) == ["weak.ranks-0001.run-01.json", "weak.ranks-0002.run-01.json"] and all(
+    done = study(folder, "--ranks", "1,2", "--rows", 2, "--rows-per-rank", 20, "--cols", 8, "--repeats", 3, "--out", out)
+    good = [f"weak.ranks-000{ranks}.run-0{number}.json" for ranks in (1, 2) for number in (1, 2, 3)]
+    checks.check("study: failures are named, the others go on", done.code == 1 and results(out) == good and all(
         f"failed: strong.ranks-000{ranks}.run-01.json" in done.err for ranks in (1, 2)), done)
+    checks.check("study: the other runs of a case that failed are skipped, and it says so", all(
+        done.out.count(f"skipped: strong.ranks-000{ranks}.run-0{number}.json, as strong.ranks-000{ranks}.run-01.json failed") == 1
+        for ranks in (1, 2) for number in (2, 3)) and "6 measured, 0 there before, 2 failed, 4 skipped" in done.out and
+        done.out.count("FAILED: ") == 2, done)
     with open(os.path.join(out, "failed", "strong.ranks-0002.run-01.log"), encoding="utf-8") as file:
         checks.check("study: a failure's own words are kept", "tallsketch: error:" in file.read(), os.listdir(out))
+
+
+def check_room(checks, folder):
+    """What cannot be started at all is found out before anything is measured, by starting the most ranks once."""
+    launcher = os.path.join(folder, "bin", "few")
+    write_program(launcher, f'[[ $1 -le 2 ]] || {{ echo "not enough slots for $1" >&2; exit 1; }}; exec {MPIEXEC} -n "$@"')
+    out = os.path.join(folder, "room")
+    small = ["--ranks", "1 4", "--rows", "20k", "--cols", 8, "--repeats", 1, "--out", out]
+    done = run_command([STUDY, "--launcher", launcher, *map(str, small)], cwd=folder,
+                       environment={"TALLSKETCH": PROGRAM, "OMP_NUM_THREADS": "1"})
+    checks.check("room: too many ranks: exit 2, the launcher's words and the number, nothing measured", done.code == 2 and
+                 "not enough slots for 4" in done.err and "failed on 4 ranks: nothing is measured" in done.err and results(out) == [], done)
+    # A Slurm job's sizes are known without starting anything.
+    done = run_command([STUDY, *map(str, small)], cwd=folder, environment={
+        "TALLSKETCH": PROGRAM, "SLURM_JOB_ID": "1", "SLURM_JOB_NUM_NODES": "1", "SLURM_JOB_CPUS_PER_NODE": "8",
+        "TALLSKETCH_RANKS_PER_NODE": "2"})
+    checks.check("room: too few nodes: exit 2, and the sizes", done.code == 2 and len(done.err.splitlines()) == 1 and
+                 "4 ranks, 2 a node, need 2 nodes, and this job has 1" in done.err and results(out) == [], done)
+    with open(os.path.join(folder, "a file"), "w", encoding="ascii"):
+        pass
+    for place in (os.path.join(folder, "a file", "out"), "/proc/1"):
+        done = study(folder, "--ranks", 1, "--out", place)
+        checks.check(f"room: --out {place} cannot be written: exit 9", done.code == 9 and f"cannot write to the folder '{place}'" in done.err,
+                     done)
 
 
 def check_kinds(checks, folder):
@@ -161,10 +201,21 @@ def check_usage(checks, folder):
     for words, arguments in ((("--ranks", "'0'"), ["--ranks", "1 0"]), (("--rows", "'x'"), ["--rows", "x"]),
                              (("--what", "'all'"), ["--what", "all"]), (("--backend", "'gpu'"), ["--backend", "gpu"]),
                              (("--row'",), ["--row", "4"]), (("--repeats needs",), ["--repeats"]),
-                             (("--ranks is empty",), ["--ranks", " "])):
+                             (("--ranks is empty",), ["--ranks", " "]), (("--ranks", "'1k'"), ["--ranks", "1k"]),
+                             (("--ranks", "'08'"), ["--ranks", "08"]), (("--ranks", "names 2 twice"), ["--ranks", "2 1 2"]),
+                             (("--repeats", "'1k'"), ["--repeats", "1k"]), (("--repeats", "'0'"), ["--repeats", 0]),
+                             (("--rows", "'999999999999G'", "281474976710656"), ["--rows", "999999999999G"]),
+                             (("--rows", "'281474976710657'"), ["--rows", "281474976710657"]), (("--rows", "'1.5G'"), ["--rows", "1.5G"]),
+                             (("--rows-per-rank", "70368744177664"), ["--rows-per-rank", "71000G", "--ranks", "1,4"]),
+                             (("--cols", "16777216"), ["--cols", "17M"]),
+                             (("--resident", "--cols 8388608", "bytes"), ["--resident", "--rows", "280000G", "--cols", 8388608])):
         done = study(folder, "--out", os.path.join(folder, "never"), *arguments)
         checks.check(f"usage {arguments}", done.code == 2 and len(done.err.splitlines()) == 1 and all(
             word in done.err for word in words) and not os.path.exists(os.path.join(folder, "never")), done)
+    for threads in ("abc", "0", "4,2"):
+        done = study(folder, "--out", os.path.join(folder, "never"), OMP_NUM_THREADS=threads)
+        checks.check(f"usage OMP_NUM_THREADS={threads}", done.code == 2 and len(done.err.splitlines()) == 1 and
+                     f"OMP_NUM_THREADS '{threads}'" in done.err and not os.path.exists(os.path.join(folder, "never")), done)
     done = run_command([STUDY, "--help"])
     checks.check("usage: --help", done.code == 0 and "--rows-per-rank" in done.out, done)
 
@@ -174,14 +225,14 @@ def write_run(folder, name, ranks, rows, seconds, **changes):
     phases = {"upload": 0.0, "sketch": seconds / 4, "reduce": 0.0, "factor": 0.0, "refine": 3 * seconds / 4}
     timing = {phase: {"min": 0.0, "mean": 0.0, "max": value} for phase, value in phases.items()}
     timing["total"] = {"min": 0.0, "mean": 0.0, "max": 10 * seconds}
-    value = {"exit_code": 0, "problem": {"m": rows}, "comm": {"size": ranks}, "timing": timing, **changes}
+    value = {"exit_code": 0, "problem": {"m": rows, "n": 64}, "comm": {"size": ranks}, "timing": timing, **changes}
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
         json.dump(value, file)
 
 
 def known_study(folder):
-    """Medians 8, 5 and 2.5 s strong; 4, 5 and 8 s weak; three runs each."""
+    """Medians 8, 5 and 2.5 s strong; 4, 5 and 8 s weak; three runs each; 64 columns."""
     for mode, times in (("strong", {1: (7, 8, 9), 2: (4, 6, 5), 4: (2.5, 2.5, 3)}), ("weak", {1: (4, 4, 4), 2: (5, 5, 6), 4: (8, 8, 1)})):
         for ranks, seconds in times.items():
             for number, value in enumerate(seconds):
@@ -219,7 +270,7 @@ def check_numbers(checks, folder):
 
 def check_bad_results(checks, folder):
     """One clear line and code 3, or 2 for wrong use; no picture."""
-    def refused(name, words, prepare, arguments=(), code=3):
+    def refused(name, words, prepare, arguments=(), code=3, out=False):
         case = os.path.join(folder, "bad")
         shutil.rmtree(case, ignore_errors=True)
         known_study(case)
@@ -227,7 +278,7 @@ def check_bad_results(checks, folder):
         done = plot(case, *arguments)
         lines = [line for line in done.err.splitlines() if line.startswith("plot_scaling")]
         checks.check(f"bad: {name}", done.code == code and len(lines) == 1 and "Traceback" not in done.err and all(
-            word in lines[0] for word in words) and not done.out, done)
+            word in lines[0] for word in words) and bool(done.out) == out, done)
         checks.check(f"bad: {name}: nothing drawn", not [f for f in (os.listdir(case) if os.path.isdir(case) else [])
                                                          if f.endswith((".png", ".svg"))], name)
 
@@ -250,8 +301,14 @@ def check_bad_results(checks, folder):
     refused("endless times", [one, "not those of a run"], lambda case: write_run(case, one, 2, 1000, float("inf")))
     refused("endless ranks", [one, "not those of a run"], lambda case: write_run(case, one, float("inf"), 1000, 1))
     refused("two studies", ["strong", "several studies"], lambda case: write_run(case, one, 2, 3000, 1))
+    refused("other columns", [one, "65 columns", "64", "several studies"],
+            lambda case: write_run(case, one, 2, 1000, 1, problem={"m": 1000, "n": 65}))
+    refused("no columns", [one, "no report"], lambda case: write_run(case, one, 2, 1000, 1, problem={"m": 1000}))
+    refused("other ranks than the file's name", [one, "named for 2 ranks", "had 3"], lambda case: write_run(case, one, 3, 1000, 1))
     refused("no run at the reference", ["no run on 3 ranks", "1, 2, 4"], lambda case: None, ["--reference", 3])
     refused("all failed", ["every run failed"], lambda case: (emptied(case), write_run(case, one, 2, 1000, 1, exit_code=8)))
+    refused("folder that cannot be made", ["cannot write", "/a file/pictures"], lambda case: text(os.path.join(case, "a file"), ""),
+            ["--no-pictures", "--markdown", os.path.join(folder, "bad", "a file", "pictures", "t.md")], code=9, out=True)
     done = plot(folder, "--reference", "0")
     checks.check("bad: --reference 0", done.code == 2 and "--reference" in done.err, done)
 
@@ -274,19 +331,67 @@ def check_pictures(checks, folder):
     plot(known, "--out", again)
     with open(os.path.join(drawn, "phases.svg"), "rb") as one, open(os.path.join(again, "phases.svg"), "rb") as two:
         checks.check("pictures: the same results give the same SVG", one.read() == two.read())
+    before = {name: os.stat(os.path.join(drawn, name)).st_mtime_ns for name in PICTURES}
+    for options, variant in ((["--time", "total"], ".total"), (["--reference", 2], ".from-2"),
+                             (["--time", "total", "--reference", 2], ".total.from-2")):
+        done = plot(known, "--out", drawn, *options)
+        names = sorted(name.replace(".", f"{variant}.", 1) for name in PICTURES)
+        checks.check(f"pictures {options}: beside the others, which stay", done.code == 0 and set(names) <= set(os.listdir(drawn)) and all(
+            os.stat(os.path.join(drawn, name)).st_mtime_ns == time for name, time in before.items()), (done, os.listdir(drawn)))
+    checks.check("pictures: no others", len(os.listdir(drawn)) == 4 * len(PICTURES), os.listdir(drawn))
+    done = plot(known, "--out", os.path.join(known, "strong.ranks-0001.run-01.json", "sub"))
+    checks.check("pictures: a folder that cannot be made: exit 9", done.code == 9 and "cannot write" in done.err, done)
     single = os.path.join(folder, "single")
     write_run(single, "weak.ranks-0001.run-01.json", 1, 1000, 2)
     done = plot(single)
     checks.check("pictures: of one run, no speed-up", done.code == 0 and len(os.listdir(single)) == 1 + 4, done)
 
 
+# Numbers of ranks whose labels would be printed over each other: long, close together, many.
+CROWDED = ([1, 2], [1, 2, 4, 8, 16, 32], list(range(1, 13)), [2 ** k for k in range(12)],
+           [96, 100, 104, 112, 120, 128, 1000, 1024, 1100, 4096, 8192, 16384], list(range(1000, 1040)))
+
+
+def check_labels(checks, folder):
+    """No label of an axis lies on another, nor on the panel beside; every bar has its label, every axis its largest count."""
+    import matplotlib  # pylint: disable=import-outside-toplevel
+    matplotlib.use("Agg")
+    from matplotlib import pyplot  # pylint: disable=import-outside-toplevel
+    spec = importlib.util.spec_from_file_location("plot_scaling", PLOT[1])
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for counts in CROWDED:
+        case = os.path.join(folder, f"crowded{len(counts)}of{counts[-1]}")
+        for mode in ("strong", "weak"):
+            for ranks in counts:
+                write_run(case, f"{mode}.ranks-{ranks:04d}.run-01.json", ranks, 1000 * (ranks if mode == "weak" else 1), 50)
+        runs = module.read_folder(case)
+        by_mode = {mode: module.make_points(runs, mode, "solve", None) for mode in ("strong", "weak")}
+        figures = {"efficiency": module.draw_efficiency(pyplot, by_mode), "phases": module.draw_phases(pyplot, by_mode),
+                   "speedup": module.draw_speed_up(pyplot, by_mode["strong"])}
+        for name, figure in figures.items():
+            figure.canvas.draw()
+            words = [text.get_window_extent() for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)
+                     for text in [*axis.get_ticklabels(), axis.label] if text.get_visible() and text.get_text()]
+            words += [axes.get_window_extent() for axes in figure.axes]
+            words += [legend.get_window_extent() for legend in figure.legends]
+            met = [(one.bounds, other.bounds) for i, one in enumerate(words) for other in words[:i] if one.overlaps(other)]
+            checks.check(f"labels of {name}, {len(counts)} counts to {counts[-1]}: apart", not met, met)
+            for axes in figure.axes:
+                labels = [label.get_text() for label in axes.get_xticklabels() if label.get_visible()]
+                checks.check(f"labels of {name}, {len(counts)} counts to {counts[-1]}: there", labels == list(map(str, counts)) if
+                             name == "phases" else labels[-1] == str(counts[-1]), labels)
+            pyplot.close(figure)
+
+
 def main():
     checks = Checks()
     with Folder() as folder:
-        for part in (check_job, check_study, check_kinds, check_usage, check_numbers, check_bad_results):
+        for part in (check_job, check_study, check_room, check_kinds, check_usage, check_numbers, check_bad_results):
             part(checks, folder)
         if HAVE_MATPLOTLIB:
             check_pictures(checks, folder)
+            check_labels(checks, folder)
     code = checks.finish()
     if code == 0 and not HAVE_MATPLOTLIB:
         print("skipped: pictures, because matplotlib (package python3-matplotlib) is not installed")

@@ -112,7 +112,9 @@ def check_failures(checks, project):
              "no site file": (2, ["slurm/single_node.sbatch"], {"TALLSKETCH_SITE": "/none.env"}, "no site file '/none.env'"),
              "no program": (2, ["slurm/single_node.sbatch"], {"TALLSKETCH": "/none"}, "TALLSKETCH='/none' is no program"),
              "too many ranks": (2, ["slurm/single_node.sbatch"], {"TALLSKETCH_RANKS_PER_NODE": "5"}, "5 ranks a node, and"),
-             "array without room": (1, ["--nodes=1", "--array=4", "slurm/scaling_array.sbatch", "--rows", "1k", "--repeats", "1",
+             "GPUs that are no number": (2, ["slurm/single_node.sbatch"], {"TALLSKETCH_GPUS_PER_NODE": "x"}, "TALLSKETCH_GPUS_PER_NODE 'x'"),
+             "requeues that are no number": (2, ["slurm/preemptible.sbatch"], {"TALLSKETCH_MAX_REQUEUES": "often"}, "TALLSKETCH_MAX_REQUEUES 'often'"),
+             "array without room": (2, ["--nodes=1", "--array=4", "slurm/scaling_array.sbatch", "--rows", "1k", "--repeats", "1",
                                         "--out", "none"], {}, "sbatch --nodes=2")}
     jobs = {name: project.submit(*command, **settings) for name, (_, command, settings, _) in cases.items()}
     for name, (code, _, _, words) in cases.items():

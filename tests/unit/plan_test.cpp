@@ -182,7 +182,39 @@ TEST_CASE("A plan that does not fit names every part, the limit and the remedies
   CHECK_THAT(message, ContainsSubstring(bytes_text(needed)) && ContainsSubstring("sketch of 128 x 52") &&
                           ContainsSubstring("scratch 4 KiB") && ContainsSubstring("of 1000 rows") &&
                           ContainsSubstring(bytes_text(needed - 1)) && ContainsSubstring("--oversample") &&
-                          ContainsSubstring("--chunk-rows") && ContainsSubstring("--memory"));
+                          ContainsSubstring("--chunk-rows") && ContainsSubstring("or more memory for a rank"));
+  limits.memory_asked = true;
+  CHECK_THAT(error_of([&] { make_plan(shape, spec, 2, limits); }).second, ContainsSubstring("use more --memory or "));
+}
+
+TEST_CASE("Where rank 0 has no room to factor, neither chunks nor ranks nor residency are advised") {
+  const ProblemShape shape{1'000'000, 5000, 1, ElementType::kFloat32};
+  const SketchSpec spec = make_sketch_spec(shape, {});
+  PlanLimits limits;
+  limits.kept_row_bytes = shape.row_bytes();
+  limits.chunk_row_bytes = 2 * shape.row_bytes();
+  limits.asked = ResidencyChoice::kDevice;
+  for (const Compression compression : {Compression::kSketch, Compression::kGram}) {
+    const bool gram = compression == Compression::kGram;
+    const auto message = [&](std::int64_t memory_bytes) {
+      limits.memory_bytes = memory_bytes;
+      const auto [code, text] = error_of([&] { make_plan(shape, spec, 3, limits, compression); });
+      CHECK(code == 7);
+      CHECK_THAT(text, ContainsSubstring(gram ? "Gram matrix of 5001 x 5001" : "sketch of 10048 x 5001"));
+      return text;
+    };
+    limits.memory_bytes = 0;
+    const Plan plan = make_plan(shape, spec, 3, limits, compression);
+    const std::int64_t reduced = plan.sketch_bytes + plan.factor_bytes;
+    const std::string none = message(reduced - 1), some = message(reduced);
+    CHECK_THAT(none,
+               ContainsSubstring("fewer columns") && ContainsSubstring("more ranks or smaller chunks do not help"));
+    CHECK_THAT(none, !ContainsSubstring("--chunk-rows") && !ContainsSubstring("--residency") &&
+                         !ContainsSubstring("use more ranks"));
+    CHECK_THAT(some, ContainsSubstring("--residency file or more ranks") && !ContainsSubstring("columns"));
+    if (gram) CHECK_THAT(none, !ContainsSubstring("--oversample"));
+    if (!gram) CHECK_THAT(none, ContainsSubstring("a smaller --oversample"));
+  }
 }
 
 TEST_CASE("Chunks are whole batches, shrink to the memory there is and never exceed a rank's rows") {

@@ -1,13 +1,17 @@
 // From options to predictions: the cluster and the job that the scaling model gets, and which runs efficiencies compare.
 #include <algorithm>
+#include <string>
 
 #include "src/communicator.h"
 #include "src/error.h"
+#include "src/host_buffer.h"
 #include "src/scaling_predictor.h"
 #include "src/synthetic_source.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_kind.h"
 
 using namespace tallsketch;
+using Catch::Matchers::ContainsSubstring;
 using Start = ScalingPredictor::Start;
 
 namespace {
@@ -167,6 +171,75 @@ TEST_CASE("Takeovers of columns end where the sketch would be as tall as A, or a
   });
   asked.options.synthetic.m = 100;
   asked.predicted([](ScalingPredictor& predictor) { CHECK(predictor.takeovers_of_columns(predictor.at(1)).empty()); });
+}
+
+TEST_CASE("Numbers of ranks that have no room are told, with the reason; the others are predicted") {
+  Asked asked(10'000'000'000, 1024);
+  asked.options.run.residency = ResidencyChoice::kDevice;
+  asked.predicted([](ScalingPredictor& predictor) {
+    CHECK_THAT(predictor.misfit(275),
+               Catch::Matchers::StartsWith("this needs ") && ContainsSubstring("139 GiB may be used"));
+    CHECK(predictor.misfit(276).empty());
+    CHECK(predictor.base_of(predictor.at(300)).prediction.ranks == 276);
+    CHECK_THROWS_AS(predictor.at(275), Error);
+  });
+}
+
+TEST_CASE("The fewest ranks that keep A in memory: none where A stays in files") {
+  Asked asked(10'000'000'000, 1024);
+  asked.predicted([](ScalingPredictor& predictor) {
+    CHECK(predictor.first_kept(1) == 276);
+    CHECK(predictor.first_kept(275) == 276);
+    CHECK(predictor.first_kept(276) == 276);
+    CHECK(predictor.first_kept(300) == 300);
+  });
+  asked.options.run.residency = ResidencyChoice::kFile;
+  asked.predicted([](ScalingPredictor& predictor) { CHECK(predictor.first_kept(1) == 0); });
+}
+
+TEST_CASE("More memory than the GPU has is refused, with the most that can be given") {
+  Asked asked(1'000'000, 64);
+  asked.options.cluster.gpus = "a100";
+  constexpr std::uint64_t kMost = std::uint64_t{81920 - 1214}
+                                  << 20;  // of nvidia-smi, less what CUDA and the backend leave
+  asked.options.run.memory_bytes = kMost;
+  asked.predicted([](ScalingPredictor& predictor) { CHECK(predictor.misfit(1).empty()); });
+  asked.options.run.memory_bytes = kMost + 1;
+  const auto [code, message] = error_of([&] { asked.predicted([](ScalingPredictor&) {}); });
+  CHECK(code == 2);
+  CHECK_THAT(message, ContainsSubstring("--memory 84626374657") && ContainsSubstring("a100") &&
+                          ContainsSubstring("--memory 80706MiB"));
+}
+
+TEST_CASE("The host backend: threads as asked for, and a node's memory for the ranks that share it") {
+  Asked asked(100'000'000, 64);
+  asked.options.cluster.gpus = "host";
+  asked.options.method.preconditioner = PreconditionerChoice::kSketch;
+  const auto compute = [&](int threads) {
+    asked.options.cluster.threads = threads;
+    double seconds = 0;
+    asked.predicted([&](ScalingPredictor& predictor) {
+      CHECK(predictor.threads() == threads);
+      CHECK_THAT(predictor.machine_text(), ContainsSubstring(" " + std::to_string(threads) + " thread"));
+      seconds = predictor.at(8).prediction.of(Step::kPassCompute);
+    });
+    return seconds;
+  };
+  CHECK(compute(1) / compute(3) == Catch::Approx(3));
+  CHECK(compute(64) == compute(4));  // memory feeds four cores
+  // 2 ranks on one node, or on two: what is free here is shared by both, or each has it.
+  const auto fits = [&](std::int64_t rows, int nodes) {
+    Asked two(rows, 1024);
+    two.options.cluster.gpus = "host";
+    two.options.cluster.nodes = nodes;
+    two.options.ranks = {2};
+    Residency residency = Residency::kFile;
+    two.predicted([&](ScalingPredictor& predictor) { residency = predictor.at(2).job.plan.residency; });
+    return residency == Residency::kHost;
+  };
+  const std::int64_t rows = free_host_memory() / 4096 * 7 / 10 * 2;  // seven tenths of it for each
+  CHECK(fits(rows, 2));
+  CHECK_FALSE(fits(rows, 1));
 }
 
 TEST_CASE("A GPU without figures is an error that lists those with") {
