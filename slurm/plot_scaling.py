@@ -84,6 +84,14 @@ def read_folder(folder):
     return [run for run in runs if run is not None]
 
 
+def keep_phases(runs, phases):
+    """Leaves these phases of each run."""
+    for run in runs:
+        run.phases = {phase: seconds for phase, seconds in run.phases.items() if phase in phases}
+        if sum(run.phases.values()) <= 0:
+            raise StudyError(f"{run.path}: no time in {', '.join(phases)}")
+
+
 def seconds_of(run, time):
     """What counts of a run. Rows are made as they are read, which no user's matrix needs: `solve` leaves that out."""
     return run.total if time == "total" else sum(run.phases.values())
@@ -265,8 +273,9 @@ def draw_phases(plt, by_mode):
 
 
 def variant_of(options):
-    """Part of the pictures' names, so that those of other times or references are not replaced."""
-    return (".total" if options.time == "total" else "") + (f".from-{options.reference}" if options.reference else "")
+    """Part of the pictures' names, so that those of other times, phases or references are not replaced."""
+    return (".total" if options.time == "total" else "") + (
+        "." + "+".join(options.phases) if options.phases else "") + (f".from-{options.reference}" if options.reference else "")
 
 
 def draw(by_mode, folder, variant):
@@ -295,12 +304,20 @@ def parse(arguments):
     parser.add_argument("--time", choices=("solve", "total"), default="solve",
                         help="what is compared: solve: upload, sketch, reduce, factor and refine, each of its slowest rank; "
                              "total: from start to end, with making or reading rows; pictures NAME.total.png (default: solve)")
+    parser.add_argument("--phases", metavar="LIST", help=f"of {', '.join(PHASES)}: compare these alone, for example sketch,reduce; "
+                        "pictures NAME.sketch+reduce.png")
     parser.add_argument("--reference", type=int, help="ranks that the others are compared with; pictures NAME.from-RANKS.png (default: the fewest)")
     parser.add_argument("--markdown", metavar="FILE", help="write the table here too, as Markdown")
     parser.add_argument("--no-pictures", action="store_true", help="the table alone, without matplotlib")
     options = parser.parse_args(arguments)
     if options.reference is not None and options.reference < 1:
         parser.error("--reference: at least 1")
+    options.phases = options.phases.split(",") if options.phases is not None else []
+    for phase in options.phases:
+        if phase not in PHASES:
+            parser.error(f"--phases: '{phase}' is none of {', '.join(PHASES)}")
+    if options.phases and options.time == "total":
+        parser.error("--phases: parts of a solve, not of --time total")
     return options
 
 
@@ -311,6 +328,8 @@ def main(arguments=None):
         if not runs:
             raise StudyError(f"{options.folder}: every run failed")
         check_sizes(runs)
+        if options.phases:
+            keep_phases(runs, options.phases)
         by_mode = {mode: make_points(runs, mode, options.time, options.reference) for mode in MODES}
         by_mode = {mode: points for mode, points in by_mode.items() if points}
         points = [point for mode in by_mode.values() for point in mode]

@@ -259,6 +259,15 @@ def check_numbers(checks, folder):
     done = plot(known, "--no-pictures", "--time", "total")
     checks.check("numbers: total time", [line.split()[3] for line in done.out.splitlines()[1:]] == [
         "80", "50", "25", "40", "50", "80"], done)
+    done = plot(known, "--no-pictures", "--phases", "sketch,reduce")
+    checks.check("numbers: of two phases", [line.split()[3] for line in done.out.splitlines()[1:]] == [
+        "2", "1.25", "0.625", "1", "1.25", "2"], done)
+    for options, words in ((["--phases", "sketch,all"], "'all' is none of"), (["--phases", ""], "'' is none of"),
+                           (["--phases", "sketch", "--time", "total"], "--time total")):
+        done = plot(known, "--no-pictures", *options)
+        checks.check(f"numbers: {options}: exit 2", done.code == 2 and words in done.err, done)
+    done = plot(known, "--no-pictures", "--phases", "factor")
+    checks.check("numbers: a phase without time: exit 3", done.code == 3 and "no time in factor" in done.err, done)
     done = plot(known, "--no-pictures", "--reference", 2)
     checks.check("numbers: against 2 ranks", [line.split()[1:2] + line.split()[6:8] for line in done.out.splitlines()[1:]] == [
         ["2", "2.00", "100"], ["4", "4.00", "100"], ["2", "2.00", "100"], ["4", "2.50", "62"]], done)
@@ -332,13 +341,13 @@ def check_pictures(checks, folder):
     with open(os.path.join(drawn, "phases.svg"), "rb") as one, open(os.path.join(again, "phases.svg"), "rb") as two:
         checks.check("pictures: the same results give the same SVG", one.read() == two.read())
     before = {name: os.stat(os.path.join(drawn, name)).st_mtime_ns for name in PICTURES}
-    for options, variant in ((["--time", "total"], ".total"), (["--reference", 2], ".from-2"),
+    for options, variant in ((["--time", "total"], ".total"), (["--reference", 2], ".from-2"), (["--phases", "sketch,reduce"], ".sketch+reduce"),
                              (["--time", "total", "--reference", 2], ".total.from-2")):
         done = plot(known, "--out", drawn, *options)
         names = sorted(name.replace(".", f"{variant}.", 1) for name in PICTURES)
         checks.check(f"pictures {options}: beside the others, which stay", done.code == 0 and set(names) <= set(os.listdir(drawn)) and all(
             os.stat(os.path.join(drawn, name)).st_mtime_ns == time for name, time in before.items()), (done, os.listdir(drawn)))
-    checks.check("pictures: no others", len(os.listdir(drawn)) == 4 * len(PICTURES), os.listdir(drawn))
+    checks.check("pictures: no others", len(os.listdir(drawn)) == 5 * len(PICTURES), os.listdir(drawn))
     done = plot(known, "--out", os.path.join(known, "strong.ranks-0001.run-01.json", "sub"))
     checks.check("pictures: a folder that cannot be made: exit 9", done.code == 9 and "cannot write" in done.err, done)
     single = os.path.join(folder, "single")
