@@ -1,18 +1,16 @@
 // tallsketch study geometry: how sketches distort orthonormal bases between low coherence and coordinate rows.
 // One CSV line a case on standard output or in a file, and a table for people on standard error.
 
-#include <cstdio>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "drivers/commands.h"
+#include "drivers/study_csv.h"
 #include "kernels/block_perm.h"
-#include "src/atomic_file.h"
 #include "src/backend.h"
 #include "src/coherence_sweep.h"
 #include "src/communicator.h"
@@ -20,6 +18,7 @@
 #include "src/geometry_study.h"
 #include "src/sketch_geometry.h"
 #include "src/sketch_identity.h"
+#include "src/spread.h"
 #include "src/version.h"
 #include "src/watchdog.h"
 
@@ -151,37 +150,6 @@ Spread gaussian_spread(std::int64_t d, std::int64_t n, const StudyGeometryOption
   return spread_of(distortion);
 }
 
-/// Rank 0's lines: CSV to standard output as it comes, or collected for a file that appears whole at the end; the table
-/// to standard error. The headers come with the first line, so that a run that is refused prints its one message.
-class StudyOutput {
- public:
-  explicit StudyOutput(const StudyGeometryOptions& options) : table_(!options.run.quiet) {
-    if (!options.output.empty()) file_.emplace(options.output);
-  }
-  void add(const std::string& csv, const std::string& table) {
-    if (table_) std::fputs(((empty_ ? kTableHeader : "") + table).c_str(), stderr);
-    const std::string text = (empty_ ? kCsvHeader : "") + csv;
-    empty_ = false;
-    if (file_) {
-      text_ += text;
-    } else {
-      std::fputs(text.c_str(), stdout);
-      std::fflush(stdout);
-    }
-  }
-  void finish() {
-    if (!file_) return;
-    file_->write(std::as_bytes(std::span(text_)), 0);
-    file_->commit();
-  }
-
- private:
-  bool table_;
-  bool empty_ = true;
-  std::optional<AtomicFile> file_;
-  std::string text_;  // of the file
-};
-
 }  // namespace
 
 int run_study_geometry(const StudyGeometryOptions& options, const Communicator& comm) {
@@ -197,7 +165,7 @@ int run_study_geometry(const StudyGeometryOptions& options, const Communicator& 
   comm.together([&] {
     basis.emplace(options.rows, options.cols, options.data_seed);
     for (const Case& c : cases) make_sketch_spec(basis->shape(), c.sketch);  // before anything takes time
-    if (comm.is_root()) output.emplace(options);
+    if (comm.is_root()) output.emplace(options.output, options.run.quiet, kCsvHeader, kTableHeader);
   });
   std::map<std::int64_t, Spread> gaussian;  // by d
   for (const Case& c : cases) {

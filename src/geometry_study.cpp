@@ -1,7 +1,5 @@
 #include "src/geometry_study.h"
 
-#include <algorithm>
-#include <cassert>
 #include <cmath>
 
 #include "src/backend.h"
@@ -41,13 +39,6 @@ std::vector<double> sketch_by(Backend& backend, const SketchSpec& spec, ScalingC
 }
 
 }  // namespace
-
-Spread spread_of(std::vector<double> values) {
-  assert(!values.empty());
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return {values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2, values.front(), values.back()};
-}
 
 GeometryResult study_geometry(const SketchOptions& options, int seeds, std::int64_t chunk_rows, CoherenceSweep& basis,
                               Backend& backend, const Communicator& comm) {

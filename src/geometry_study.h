@@ -15,13 +15,6 @@ namespace tallsketch {
 class Backend;
 class Communicator;
 
-/// Median (the mean of the middle two for an even count), least and largest of some values.
-struct Spread {
-  double median = 0, least = 0, largest = 0;
-};
-/// values  not empty
-Spread spread_of(std::vector<double> values);
-
 struct GeometryResult {
   SketchSpec spec;                        // of the first seed
   std::vector<double> distortion;         // per seed: max |sigma^2 - 1|
