@@ -35,6 +35,8 @@ enum class BenchRoute { kRefine, kRefineSketch, kRefineGram, kSketchCholesky, kS
 
 /// Studies: which rows of an orthonormal basis are near coordinate vectors, the first n or n drawn at random.
 enum class HeadRows { kFirst, kRandom };
+/// The least-squares systems of paper F; StudySystem says what each is.
+enum class SystemKind { kLowCoherence, kCoherent };
 
 template <class E>
 using Words = std::vector<std::pair<const char*, E>>;
@@ -62,6 +64,7 @@ const Words<BenchFamily>& words_of(BenchFamily);
 const Words<BenchKernel>& words_of(BenchKernel);
 const Words<BenchRoute>& words_of(BenchRoute);
 const Words<HeadRows>& words_of(HeadRows);
+const Words<SystemKind>& words_of(SystemKind);
 
 /// "permuted"
 template <class E>
