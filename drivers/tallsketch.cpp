@@ -115,9 +115,13 @@ int run(int argc, char** argv, const Communicator& comm) {
   CLI::App* study_geometry_app =
       study_app->add_subcommand("geometry", "distortion of orthonormal bases from low coherence to coordinate rows");
   add_study_geometry_options(*study_geometry_app, study_geometry);
+  StudyCoherenceOptions study_coherence;
+  CLI::App* study_coherence_app = study_app->add_subcommand(
+      "coherence", "Gram matrix, embedding, ridge and sketch-and-solve against time; coherences of blocks");
+  add_study_coherence_options(*study_coherence_app, study_coherence);
   for (CLI::App* command :
        {solve_app, sketch_app, generate_app, inspect_app, bench_app, bench_sketch_app, bench_solve_app,
-        bench_passes_app, bench_reduce_app, bench_io_app, study_app, study_geometry_app})
+        bench_passes_app, bench_reduce_app, bench_io_app, study_app, study_geometry_app, study_coherence_app})
     command->footer(kExitCodes);
 
   std::string asked_for;  // help or version, instead of a run
@@ -142,7 +146,7 @@ int run(int argc, char** argv, const Communicator& comm) {
   const bool ignore = generate.run.ignore_launcher || inspect.run.ignore_launcher || bench_sketch.run.ignore_launcher ||
                       bench_solve.run.ignore_launcher || bench_passes.run.ignore_launcher ||
                       bench_reduce.run.ignore_launcher || bench_io.run.ignore_launcher ||
-                      study_geometry.run.ignore_launcher;
+                      study_geometry.run.ignore_launcher || study_coherence.run.ignore_launcher;
   if (!ignore) comm.together([&] { check_launcher(comm.size(), process_environment()); });
   if (*generate_app) return run_generate(generate, comm);
   if (*inspect_app) return printed(comm, run_inspect(inspect, comm));
@@ -151,6 +155,7 @@ int run(int argc, char** argv, const Communicator& comm) {
   if (*bench_passes_app) return printed(comm, run_bench_passes(bench_passes, comm));
   if (*bench_reduce_app) return printed(comm, run_bench_reduce(bench_reduce, comm));
   if (*bench_io_app) return printed(comm, run_bench_io(bench_io, comm));
+  if (*study_coherence_app) return printed(comm, run_study_coherence(study_coherence, comm));
   return printed(comm, run_study_geometry(study_geometry, comm));
 }
 
