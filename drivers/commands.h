@@ -19,5 +19,7 @@ int run_bench_reduce(const BenchReduceOptions& options, const Communicator& comm
 int run_bench_io(const BenchIoOptions& options, const Communicator& comm);
 int run_study_coherence(const StudyCoherenceOptions& options, const Communicator& comm);
 int run_study_geometry(const StudyGeometryOptions& options, const Communicator& comm);
+int run_study_lstsq(const StudyLstsqOptions& options, const Communicator& comm);
+int run_study_range(const StudyRangeOptions& options, const Communicator& comm);
 
 }  // namespace tallsketch

@@ -160,5 +160,10 @@ const Words<HeadRows>& words_of(HeadRows) {
   static const Words<HeadRows> words = {{"first", HeadRows::kFirst}, {"random", HeadRows::kRandom}};
   return words;
 }
+const Words<SystemKind>& words_of(SystemKind) {
+  static const Words<SystemKind> words = {{"low-coherence", SystemKind::kLowCoherence},
+                                          {"coherent", SystemKind::kCoherent}};
+  return words;
+}
 
 }  // namespace tallsketch

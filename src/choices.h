@@ -40,6 +40,8 @@ enum class StudyTask { kGram, kOse, kRidge, kSolve };
 
 /// Studies: which rows of an orthonormal basis are near coordinate vectors, the first n or n drawn at random.
 enum class HeadRows { kFirst, kRandom };
+/// The least-squares systems of paper F; StudySystem says what each is.
+enum class SystemKind { kLowCoherence, kCoherent };
 
 template <class E>
 using Words = std::vector<std::pair<const char*, E>>;
@@ -69,6 +71,7 @@ const Words<BenchRoute>& words_of(BenchRoute);
 const Words<StudyFamily>& words_of(StudyFamily);
 const Words<StudyTask>& words_of(StudyTask);
 const Words<HeadRows>& words_of(HeadRows);
+const Words<SystemKind>& words_of(SystemKind);
 
 /// "permuted"
 template <class E>

@@ -233,6 +233,49 @@ struct StudyGeometryOptions {
   RunOptions run;
 };
 
+/// The grid of study lstsq: every combination of the lists.
+struct StudyLstsqOptions {
+  std::int64_t rows = 16384;
+  std::int64_t cols = 64;
+  std::vector<SystemKind> system = {SystemKind::kLowCoherence, SystemKind::kCoherent};
+  std::uint64_t data_seed = 123;  // paper F's
+  std::vector<double> ridge = {0};
+  std::vector<double> oversample = {2, 4, 8, 16, 32};
+  std::vector<int> zeta = {1, 2, 4, 8};
+  std::vector<SketchHash> hash = {SketchHash::kPermuted, SketchHash::kIndependent};
+  std::vector<SketchPrecision> precision = {SketchPrecision::kFp32, SketchPrecision::kFp16, SketchPrecision::kBf16};
+  std::vector<SolveMethod> method = {SolveMethod::kSketchSolve, SolveMethod::kRefine};
+  SketchRounding rounding = SketchRounding::kNearest;
+  ScalingChoice scaling = ScalingChoice::kAuto;
+  ReducedSolverChoice reduced_solver = ReducedSolverChoice::kAuto;
+  std::uint64_t seed = 0;  // the first of `seeds`
+  int seeds = 10;
+  std::string output;  // empty: standard output
+  RunOptions run;
+};
+
+/// The grid of study range: every combination of the lists, and an FP32 sketch beside each.
+struct StudyRangeOptions {
+  // Elements and bucket sums of the paper's size, a matrix of an eighth of its rows and columns.
+  std::int64_t rows = 8192;
+  std::int64_t cols = 32;
+  std::vector<SystemKind> system = {SystemKind::kLowCoherence, SystemKind::kCoherent};
+  std::uint64_t data_seed = 123;  // paper F's
+  // Paper F names fourteen of its fifteen, or says that they did not fail; -6 is where the coherent tail vanishes.
+  std::vector<int> power = {-40, -32, -24, -20, -16, -12, -8, -6, -4, 0, 4, 8, 12, 16, 20};
+  std::vector<double> oversample = {2, 8};
+  std::vector<int> zeta = {4};
+  std::vector<SketchHash> hash = {SketchHash::kIndependent};  // paper F's
+  std::vector<SketchPrecision> precision = {SketchPrecision::kFp16, SketchPrecision::kBf16};
+  std::vector<SketchRounding> rounding = {SketchRounding::kNearest, SketchRounding::kStochastic,
+                                          SketchRounding::kDither};
+  std::vector<ScalingChoice> scaling = {ScalingChoice::kNone, ScalingChoice::kAuto};
+  std::uint64_t seed = 0;  // the first of `seeds`
+  int seeds = 10;
+  std::string output;  // empty: standard output
+  RunOptions run;
+};
+
 /// The grid of study coherence: every combination of the lists that exists.
 struct StudyCoherenceOptions {
   std::vector<SyntheticKind> kind = {SyntheticKind::kGaussian, SyntheticKind::kLowRank, SyntheticKind::kCoherent,
@@ -283,6 +326,8 @@ void add_bench_passes_options(CLI::App& app, BenchPassesOptions& options);
 void add_bench_reduce_options(CLI::App& app, BenchReduceOptions& options);
 void add_bench_io_options(CLI::App& app, BenchIoOptions& options);
 void add_study_geometry_options(CLI::App& app, StudyGeometryOptions& options);
+void add_study_lstsq_options(CLI::App& app, StudyLstsqOptions& options);
+void add_study_range_options(CLI::App& app, StudyRangeOptions& options);
 void add_study_coherence_options(CLI::App& app, StudyCoherenceOptions& options);
 
 }  // namespace tallsketch
