@@ -287,6 +287,9 @@ class HostBackend final : public Backend {
             "--family flashblockrow is measured on GPUs only");
     require(!is_half(timed.spec.precision), ErrorKind::kUsage,
             fmt::format("--precision {} is measured on GPUs only", to_word(timed.spec.precision)));
+    if (timed.kernel == BenchKernel::kGaussian) {
+      return time_host_gaussian(timed.spec.d, timed.spec.seed, timed.shape, repeats, threads_);
+    }
     require(timed.kernel == BenchKernel::kAuto, ErrorKind::kUsage,
             "--kernel chooses between GPU kernels; the host has one, --kernel auto");
     return time_host_sketch(timed.spec, timed.shape, repeats, threads_);

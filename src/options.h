@@ -51,6 +51,7 @@ struct SketchOptions {
   std::optional<InputBlocks> input_blocks;
   double oversample = 0;         // d / n; 0: auto
   std::int64_t sketch_rows = 0;  // d; 0: from oversample
+  bool may_be_short = false;     // no flag: d <= n is no error, because nothing is solved with the sketch, or d says so
   // Rows of the sketch that x is not made from, so that they can judge it; they come on top of d. Nothing: the solver's
   // choice for the method.
   std::optional<std::int64_t> check_rows;
@@ -145,6 +146,7 @@ struct InspectOptions {
 };
 
 struct BenchSketchOptions {
+  bool may_be_short = false;  // no flag: d <= n is no error
   // Lists: the grid is their product, as far as the combinations exist (src/sketch_grid.h).
   std::vector<std::int64_t> cols = {64, 256, 1024};
   std::uint64_t bytes = std::uint64_t{1} << 30;  // of A, per rank; unused where rows are given
@@ -216,14 +218,14 @@ struct StudyGeometryOptions {
   std::vector<HeadRows> head = {HeadRows::kFirst, HeadRows::kRandom};
   std::uint64_t data_seed = 123;  // paper F's
   std::vector<double> oversample = {2, 4};
-  std::vector<SketchFamily> family = {SketchFamily::kSparseStack, SketchFamily::kBlockPerm};
+  std::vector<StudyFamily> family = {StudyFamily::kSparseStack, StudyFamily::kBlockPerm, StudyFamily::kGaussian};
   std::vector<SketchHash> hash = {SketchHash::kPermuted, SketchHash::kIndependent};
   std::vector<int> zeta = {1, 2, 4, 8};
   std::vector<int> kappa;  // empty: make_sketch_spec's choice
-  std::vector<InputBlocks> input_blocks = {InputBlocks::kInterleaved};
+  std::vector<InputBlocks> input_blocks = {InputBlocks::kInterleaved, InputBlocks::kContiguous};
   std::optional<int> block_nnz;
   std::optional<std::int64_t> block_rows;
-  std::vector<SketchPrecision> precision = {SketchPrecision::kFp32};
+  std::vector<SketchPrecision> precision = {SketchPrecision::kFp32, SketchPrecision::kFp16};
   ScalingChoice scaling = ScalingChoice::kAuto;
   std::uint64_t seed = 0;  // the first of `seeds`
   int seeds = 10;
@@ -274,6 +276,36 @@ struct StudyRangeOptions {
   RunOptions run;
 };
 
+/// The grid of study coherence: every combination of the lists that exists.
+struct StudyCoherenceOptions {
+  std::vector<SyntheticKind> kind = {SyntheticKind::kGaussian, SyntheticKind::kLowRank, SyntheticKind::kCoherent,
+                                     SyntheticKind::kCoordinate};
+  std::int64_t rows = 8192;
+  std::int64_t cols = 128;
+  std::int64_t rank = 16;  // of kind lowrank
+  double noise = 0.1;
+  std::uint64_t data_seed = 123;
+  std::vector<double> oversample = {2, 4, 8};  // unused where sketch_rows are given
+  std::vector<std::int64_t> sketch_rows;       // may be n or fewer: then only some tasks are done
+  std::vector<StudyFamily> family = {StudyFamily::kSparseStack, StudyFamily::kBlockPerm, StudyFamily::kFlashBlockRow,
+                                     StudyFamily::kGaussian};
+  std::vector<SketchHash> hash = {SketchHash::kPermuted};
+  std::vector<int> zeta = {1, 2, 4, 8};
+  std::vector<int> kappa = {1, 2, 4};
+  std::vector<int> block_nnz = {1, 2, 4};
+  std::vector<std::int64_t> block_rows = {32};
+  std::vector<InputBlocks> input_blocks = {InputBlocks::kInterleaved, InputBlocks::kContiguous};
+  std::vector<BenchKernel> kernel = {BenchKernel::kAuto};
+  std::vector<StudyTask> task = {StudyTask::kGram, StudyTask::kOse, StudyTask::kRidge, StudyTask::kSolve};
+  bool no_coherence = false;
+  double ridge = 1e-3;     // paper B's
+  std::uint64_t seed = 0;  // the first of `seeds`
+  int seeds = 10;
+  int repeats = 5;     // of the timings
+  std::string output;  // empty: standard output
+  RunOptions run;
+};
+
 void add_input_options(CLI::App& app, InputOptions& options);
 /// FILEs, or --kind with what belongs to it; one of them is required.
 void add_source_options(CLI::App& app, InputOptions& input, SyntheticProblem& synthetic);
@@ -296,5 +328,6 @@ void add_bench_io_options(CLI::App& app, BenchIoOptions& options);
 void add_study_geometry_options(CLI::App& app, StudyGeometryOptions& options);
 void add_study_lstsq_options(CLI::App& app, StudyLstsqOptions& options);
 void add_study_range_options(CLI::App& app, StudyRangeOptions& options);
+void add_study_coherence_options(CLI::App& app, StudyCoherenceOptions& options);
 
 }  // namespace tallsketch
