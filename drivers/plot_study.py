@@ -227,11 +227,11 @@ def draw_times(plt, lines):
                 y = [max(floor, number(line, "excess_median")) for line in chosen]
                 axes.plot(x, y, color=colour, marker=marker, markersize=4, linestyle=line_style, label=f"{name}, {precision}")
                 if precision == "fp32":
-                    for line, left, top in zip(chosen, x, y):
+                    for line, left, top in zip(chosen, x, y) if method == "sketch-solve" else ():
                         axes.annotate(f"{ratio(line):g}n", (left, top), textcoords="offset points", xytext=(5, 4), fontsize=7)
         if system == "low-coherence" and of_paper_size(solved):
             axes.plot([13.921, 35.016], [0.1155 / 0.08094 - 1, 0.08223 / 0.08094 - 1], label="paper F, FP16, d = 2n, 32n (H200 NVL)", **PAPER)
-        axes.text(0.5, 0.08, "refined: exact to rounding", transform=axes.transAxes, fontsize=8, color="0.4", ha="center")
+        axes.text(0.5, 0.16, "refined: exact to rounding", transform=axes.transAxes, fontsize=8, color="0.4", ha="center")
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_ylim(floor / 3, 3)
@@ -336,14 +336,120 @@ def draw_distortion(plt, lines, head):
     return finish(figure, grid.flat, chosen, f"Distortion from low coherence to coordinate rows, head: {head} rows")
 
 
+def draw_half_distortion(plt, lines):
+    """Distortion of 16-bit sketches minus that of the FP32 sketch of the same seed, over coherence."""
+    chosen = [line for line in where(lines, family="sparsestack") if line.get("minus_fp32_median")]
+    precisions = [name for name in ("fp16", "bf16") if where(chosen, precision=name)]
+    if not precisions:
+        return None
+    figure, grid = plt.subplots(1, len(precisions), figsize=(4.6 * len(precisions), 3.8), squeeze=False)
+    for axes, precision in zip(grid[0], precisions):
+        panel = where(chosen, precision=precision)
+        for oversample, marker in zip(sorted({round(ratio(line)) for line in panel}), "osD^v<>Px*"):
+            for zeta in sorted({int(line["zeta"]) for line in panel}):
+                points = [line for line in where(panel, zeta=str(zeta)) if round(ratio(line)) == oversample]
+                axes.plot([number(line, "coherence") for line in points], [number(line, "minus_fp32_median") for line in points],
+                          color=ZETA_COLOURS.get(zeta, "0.4"), marker=marker, markersize=4, linestyle="none",
+                          label=f"zeta = {zeta}, d = {oversample} n")
+        if precision == "fp16":
+            for sign in (1, -1):
+                axes.axhline(sign * 7.8e-4, color="black", linestyle=":", label="paper F: largest of its medians, FP16")
+        axes.set_title(precision, fontsize=10)
+        axes.set_xlabel("leverage of the head rows")
+        axes.set_ylabel("distortion minus that of FP32")
+        axes.grid(color="0.9")
+    return finish(figure, grid.flat, chosen, "16-bit sketches of orthonormal bases: medians of the change in distortion")
+
+
 def draw_geometry(plt, lines):
-    """A figure for every kind of head."""
-    return {f"geometry_{head}": draw_distortion(plt, lines, head) for head in values(lines, "head")}
+    """A figure for every kind of head, and one of 16-bit sketches."""
+    figures = {f"geometry_{head}": draw_distortion(plt, lines, head) for head in values(lines, "head")}
+    halves = draw_half_distortion(plt, lines)
+    return {**figures, "geometry_half": halves} if halves else figures
+
+
+# ---- study coherence ------------------------------------------------------------------------------------------------------
+
+FAMILIES = {"sparsestack": ("SparseStack", "#1f5f8b", "o"), "blockperm": ("BlockPerm", "#5b8f5b", "P"),
+            "flashblockrow": ("FlashBlockRow", "#e0a030", "s"), "gaussian": ("dense Gaussian", "#8a8a8a", "^")}
+
+
+def draw_tasks(plt, lines, kind):
+    """Error against time of every sketch, a panel a task; the front of those that none beats in both."""
+    timed = [line for line in where(lines, kind=kind) if line["time_ms"] and line["error_median"]]
+    tasks = values(timed, "task")
+    if not tasks:
+        return None
+    figure, grid = plt.subplots(math.ceil(len(tasks) / 2), min(2, len(tasks)), figsize=(4.6 * min(2, len(tasks)), 3.5 * math.ceil(len(tasks) / 2)),
+                                squeeze=False)
+    for axes in list(grid.flat)[len(tasks):]:
+        axes.set_visible(False)
+    for axes, task in zip(grid.flat, tasks):
+        panel = where(timed, task=task)
+        for family, (label, colour, marker) in FAMILIES.items():
+            points = where(panel, family=family)
+            if points:
+                axes.plot([number(line, "time_ms") for line in points], [number(line, "error_median") for line in points], color=colour,
+                          marker=marker, markersize=4, linestyle="none", alpha=0.7, label=label)
+        front = sorted(where(panel, pareto="yes"), key=lambda line: number(line, "time_ms"))
+        axes.plot([number(line, "time_ms") for line in front], [number(line, "error_median") for line in front], color="black",
+                  linewidth=1, label="Pareto front")
+        floor = [number(line, "error_unsketched") for line in panel if line.get("error_unsketched")]
+        if floor and max(floor) > 0:
+            axes.axhline(max(floor), color="0.5", linestyle=":", label="without a sketch")
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlabel("time of the sketch (ms)")
+        axes.set_ylabel("error (median)")
+        axes.set_title(task, fontsize=10)
+        axes.grid(color="0.9")
+    return finish(figure, list(grid.flat)[:len(tasks)], timed, f"Tasks of paper B on {kind} data: quality against time")
+
+
+def draw_coherences(plt, lines):
+    """mu_blk and mu_nbr of BlockPerm over kappa, a panel a kind of data."""
+    chosen = [line for line in where(lines, family="blockperm") if line["block_coherence"] and line["kappa"]]
+    chosen = [line for line in chosen if line["task"] == chosen[0]["task"]]
+    kinds = values(chosen, "kind")
+    if not kinds:
+        return None
+    figure, grid = plt.subplots(1, len(kinds), figsize=(4.4 * len(kinds), 3.6), squeeze=False)
+    for axes, kind in zip(grid[0], kinds):
+        panel = where(chosen, kind=kind)
+        blocks = sorted({(line["input_blocks"], int(line["d"]) // int(line["block_rows"])) for line in panel})
+        shades = plt.get_cmap("viridis")
+        for place, (name, count) in enumerate(blocks):
+            of_kappa = {int(line["kappa"]): line for line in panel if line["input_blocks"] == name and
+                        int(line["d"]) // int(line["block_rows"]) == count}
+            points = [of_kappa[kappa] for kappa in sorted(of_kappa)]
+            x, colour = sorted(of_kappa), shades(place / max(1, len(blocks)))
+            spread_line(axes, points, lambda line: int(line["kappa"]), "neighbourhood_coherence", color=colour, marker="o",
+                        label=f"mu_nbr, {name}, M = {count}")
+            axes.plot(x, [number(line, "block_coherence") / int(line["kappa"]) for line in points], color=colour, linestyle=":",
+                      linewidth=1, label="mu_blk / kappa, its least")
+        ticks = sorted({int(line["kappa"]) for line in panel})
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(ticks, labels=[str(tick) for tick in ticks])
+        axes.minorticks_off()
+        axes.set_yscale("log", base=2)
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.set_xlabel("kappa")
+        axes.set_ylabel("coherence (1: evenly spread)")
+        axes.set_title(kind, fontsize=10)
+        axes.grid(color="0.9")
+    return finish(figure, grid.flat, chosen, "Block and neighbourhood coherence (paper B, definition 6.1)")
+
+
+def draw_coherence(plt, lines):
+    """A figure of tasks for every kind of data, and one of coherences."""
+    figures = {f"coherence_{kind}": draw_tasks(plt, lines, kind) for kind in values(lines, "kind")}
+    return {**figures, "coherence_mu": draw_coherences(plt, lines)}
 
 
 # ---- the program ----------------------------------------------------------------------------------------------------------
 
 STUDIES = {"geometry": ({"coherence", "distortion_median", "head"}, draw_geometry),
+           "coherence": ({"task", "pareto", "map_ms"}, draw_coherence),
            "lstsq": ({"excess_median", "method", "expected_excess"}, draw_lstsq),
            "range": ({"power", "over_fp32_median", "flushed_median"}, draw_range)}
 

@@ -42,19 +42,23 @@ study() {
 
 case $size in
   tiny)
-    study geometry geometry --rows 1024 --cols 16 --coherence 0,1 --oversample 4 --zeta 1,4 --block-rows 16 --seeds 2
+    study geometry geometry --rows 1024 --cols 16 --coherence 0,1 --oversample 4 --zeta 1,4 --block-rows 16 --precision fp32,fp16 --seeds 2
+    study coherence coherence --kind gaussian,coherent --rows 1024 --cols 16 --oversample 4 --zeta 1,4 --kappa 1,2 --block-nnz 1,2 \
+      --block-rows 16 --repeats 1 --seeds 2
     study lstsq lstsq --rows 2048 --cols 16 --oversample 2,8 --zeta 1,4 --seeds 2
     study range range --rows 4096 --cols 16 --oversample 4 --power=-40,-20,0,20 --seeds 2
     ;;
   small)
-    study geometry geometry
+    study geometry geometry --precision fp32,fp16
+    study coherence coherence
     study lstsq lstsq
     study range range
     ;;
   full)
-    study geometry geometry
+    study geometry geometry --rows 65536 --cols 1024 --head random --precision fp32,fp16,bf16
+    study coherence coherence --rows 65536 --cols 1024
     study lstsq lstsq --rows 2097152 --cols 1024 --zeta 1,4 --precision fp32,fp16,bf16 --method sketch-solve
-    study lstsq_refine lstsq --rows 2097152 --cols 1024 --zeta 4 --hash permuted --precision fp32 --method refine --seeds 3
+    study lstsq_refine lstsq --rows 2097152 --cols 1024 --zeta 1,4 --hash permuted --precision fp32 --method refine --seeds 5
     study range range --rows 65536 --cols 256
     ;;
 esac

@@ -15,7 +15,8 @@ from script_runs import PROGRAM, SOURCE, Checks, Folder, run_command  # noqa: E4
 STUDY = os.path.join(SOURCE, "drivers", "study.sh")
 PLOT = os.path.join(SOURCE, "drivers", "plot_study.py")
 HAVE_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
-FIGURES = ["geometry_first", "geometry_random", "lstsq_residual", "lstsq_coefficients", "lstsq_precision", "lstsq_time", "range_4n"]
+FIGURES = ["geometry_first", "geometry_random", "geometry_half", "coherence_gaussian", "coherence_coherent", "coherence_mu",
+           "lstsq_residual", "lstsq_coefficients", "lstsq_precision", "lstsq_time", "range_4n"]
 
 
 def study(*arguments, **changes):
@@ -33,7 +34,7 @@ def check_one_command(checks, folder):
     out = os.path.join(folder, "out")
     done = study("tiny", out)
     checks.check("study.sh: runs every study", all(os.path.getsize(os.path.join(out, f"{name}.csv")) > 500
-                                                   for name in ("geometry", "lstsq", "range")), done)
+                                                   for name in ("geometry", "coherence", "lstsq", "range")), done)
     if not HAVE_MATPLOTLIB:
         checks.check("study.sh: without matplotlib says what to install", done.code == 2 and "python3-matplotlib" in done.err, done)
         return out
@@ -48,7 +49,7 @@ def check_one_command(checks, folder):
         drawn = file.read()
     again = study("tiny", out)
     after = {name: os.stat(os.path.join(out, name)).st_mtime_ns for name in os.listdir(out)}
-    checks.check("study.sh: does not run again what is there, but draws it", again.code == 0 and again.out.count("is there") == 3 and all(
+    checks.check("study.sh: does not run again what is there, but draws it", again.code == 0 and again.out.count("is there") == 4 and all(
         (before[name] == after[name]) == name.endswith(".csv") for name in before) and before.keys() == after.keys(), again)
     with open(os.path.join(out, "lstsq_residual.svg"), "rb") as file:
         checks.check("plot_study.py: the same lines give the same file", file.read() == drawn, again)

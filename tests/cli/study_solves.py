@@ -90,6 +90,28 @@ def check_ridge(checks, folder):
                  number(refined, "coefficient_error_largest") < 1e-9, refined)
 
 
+def check_options(checks, folder):
+    """Options of the solves reach them, and the CSV says which they were."""
+    small = ["study", "lstsq", *HOST, "--rows", 2048, "--cols", 16, "--oversample", 4, "--zeta", 4, "--hash", "permuted", "--seeds", 3,
+             "--system", "low-coherence", "--method", "sketch-solve", "--quiet"]
+    plain, qr, other, seeded, data = (run([*small, *more], cwd=folder) for more in (
+        ["--precision", "fp16,fp32"], ["--precision", "fp32", "--reduced-solver", "qr"],
+        ["--precision", "fp16", "--rounding", "stochastic", "--scaling", "none"], ["--precision", "fp32", "--seed", 1],
+        ["--precision", "fp32", "--data-seed", 7]))
+    plain_lines = lines_of(plain)
+    checks.check("options: fp32 first, whatever its place", [x["precision"] for x in plain_lines] == ["fp32", "fp16"], plain)
+    residual = number(plain_lines[0], "residual_median")
+    checks.check("options: --reduced-solver qr, the same x to rounding of FP32", abs(number(lines_of(qr)[0], "residual_median") / residual - 1)
+                 < 1e-3 and lines_of(qr)[0]["residual_median"] != "", qr)
+    line = lines_of(other)[0]
+    checks.check("options: --rounding and --scaling", (line["rounding"], line["scaling"]) == ("stochastic", "none") and
+                 line["residual_median"] != plain_lines[1]["residual_median"], other)
+    checks.check("options: nothing to compare with without fp32", line["over_fp32_median"] == line["over_fp32_largest"] == "", other)
+    checks.check("options: --seed", lines_of(seeded)[0]["first_seed"] == "1" and lines_of(seeded)[0]["residual_least"] !=
+                 plain_lines[0]["residual_least"], seeded)
+    checks.check("options: --data-seed", lines_of(data)[0]["exact_residual"] != plain_lines[0]["exact_residual"], data)
+
+
 def check_range(checks, folder):
     """Where FP16 fails without scaling, as in the paper; nowhere with it. FP32 and BF16 do not notice powers of two."""
     done = run(["study", "range", *HOST, "--oversample", 2, "--seeds", 2, "--power", ",".join(map(str, POWERS)),
@@ -205,7 +227,7 @@ def check_refusals(checks, folder):
 def main():
     checks = Checks()
     with Folder() as folder:
-        for part in (check_least_squares, check_ridge, check_range, check_ranks, check_refusals):
+        for part in (check_least_squares, check_ridge, check_options, check_range, check_ranks, check_refusals):
             part(checks, folder)
             print(f"{part.__name__}: done, {checks.passed + len(checks.failed)} checks so far", flush=True)
     return checks.finish()
