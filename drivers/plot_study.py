@@ -454,6 +454,12 @@ STUDIES = {"geometry": ({"coherence", "distortion_median", "head"}, draw_geometr
            "range": ({"power", "over_fp32_median", "flushed_median"}, draw_range)}
 
 
+def by_size(lines):
+    """Lines of one m and n together, each with what its figures' names end in: nothing where there is one size alone."""
+    sizes = list(dict.fromkeys((line["m"], line["n"]) for line in lines))
+    return [("" if len(sizes) == 1 else f"_{m}x{n}", where(lines, m=m, n=n)) for m, n in sizes]
+
+
 def draw(studies, folder):
     """Writes all figures, PNG and SVG; their paths."""
     import matplotlib  # pylint: disable=import-outside-toplevel
@@ -462,14 +468,15 @@ def draw(studies, folder):
     from matplotlib import pyplot as plt  # pylint: disable=import-outside-toplevel
     paths = []
     for study, lines in studies.items():
-        for name, figure in STUDIES[study][1](plt, lines).items():
-            if figure is None:
-                print(f"left out: {name}: nothing of it in these files", file=sys.stderr)
-                continue
-            for kind in ("png", "svg"):
-                paths.append(os.path.join(folder, f"{name}.{kind}"))
-                figure.savefig(paths[-1], dpi=130, bbox_inches="tight", metadata={"Date": None} if kind == "svg" else None)
-            plt.close(figure)
+        for suffix, of_size in by_size(lines):
+            for name, figure in STUDIES[study][1](plt, of_size).items():
+                if figure is None:
+                    print(f"left out: {name}{suffix}: nothing of it in these files", file=sys.stderr)
+                    continue
+                for kind in ("png", "svg"):
+                    paths.append(os.path.join(folder, f"{name}{suffix}.{kind}"))
+                    figure.savefig(paths[-1], dpi=130, bbox_inches="tight", metadata={"Date": None} if kind == "svg" else None)
+                plt.close(figure)
     return paths
 
 

@@ -55,8 +55,14 @@ case $size in
     study range range
     ;;
   full)
-    study geometry geometry --rows 65536 --cols 1024 --head random --precision fp32,fp16,bf16
-    study coherence coherence --rows 65536 --cols 1024
+    study geometry geometry --rows 16384 --cols 256 --head random --sketch sparsestack,gaussian --oversample 2 --precision fp32,fp16
+    study geometry_n1024 geometry --rows 16384 --cols 1024 --head random --coherence 0,1 --zeta 4 --sketch sparsestack,gaussian \
+      --oversample 2 --precision fp32,fp16
+    study coherence coherence --rows 131072 --cols 512 --rank 64 --kind gaussian,lowrank --sketch-rows 1024,2048,4096 --zeta 1,4 \
+      --kappa 1,2,4 --block-nnz 2 --block-rows 128 --kernel auto,flash,spmm --no-coherence --seeds 5
+    study coherence_16384 coherence --rows 16384 --cols 1024 --rank 64 --kind gaussian,lowrank --sketch-rows 64,512,2048,4096 --zeta 4 \
+      --kappa 1,2,4 --block-nnz 2 --block-rows 64 --input-blocks interleaved --sketch sparsestack,blockperm,gaussian \
+      --kernel auto,flash,spmm --no-coherence --seeds 3
     study lstsq lstsq --rows 2097152 --cols 1024 --zeta 1,4 --precision fp32,fp16,bf16 --method sketch-solve
     study lstsq_refine lstsq --rows 2097152 --cols 1024 --zeta 1,4 --hash permuted --precision fp32 --method refine --seeds 5
     study range range --rows 65536 --cols 256

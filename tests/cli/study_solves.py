@@ -28,6 +28,13 @@ def number(line, name):
     return float(line[name]) if line[name] else math.nan
 
 
+def of_same_seeds(line, fp32, offset):
+    """Whether the two quotients of a line are of FP32's residuals by the same seeds: their product is that of the residuals."""
+    both = [(number(x, "residual_least") * number(x, "residual_largest")) for x in (line, fp32)]
+    quotients = [number(line, f"over_fp32_{end}") + offset for end in ("least", "largest")]
+    return abs(quotients[0] * quotients[1] / (both[0] / both[1]) - 1) < 1e-4 and quotients[0] != quotients[1]
+
+
 def check_least_squares(checks, folder):
     """Excess as theory expects it, CountSketch against zeta = 4 on coherent rows, FP16 and BF16 against FP32, refinement."""
     done = run(["study", "lstsq", *HOST, "--rows", 8192, "--cols", 64, "--oversample", "2,8", "--zeta", "1,4", "--hash", "independent",
@@ -92,7 +99,7 @@ def check_ridge(checks, folder):
 
 def check_options(checks, folder):
     """Options of the solves reach them, and the CSV says which they were."""
-    small = ["study", "lstsq", *HOST, "--rows", 2048, "--cols", 16, "--oversample", 4, "--zeta", 4, "--hash", "permuted", "--seeds", 3,
+    small = ["study", "lstsq", *HOST, "--rows", 2048, "--cols", 16, "--oversample", 4, "--zeta", 4, "--hash", "permuted", "--seeds", 2,
              "--system", "low-coherence", "--method", "sketch-solve", "--quiet"]
     plain, qr, other, seeded, data = (run([*small, *more], cwd=folder) for more in (
         ["--precision", "fp16,fp32"], ["--precision", "fp32", "--reduced-solver", "qr"],
@@ -100,6 +107,7 @@ def check_options(checks, folder):
         ["--precision", "fp32", "--data-seed", 7]))
     plain_lines = lines_of(plain)
     checks.check("options: fp32 first, whatever its place", [x["precision"] for x in plain_lines] == ["fp32", "fp16"], plain)
+    checks.check("options: over fp32 by the same seed", of_same_seeds(plain_lines[1], plain_lines[0], 1), plain)
     residual = number(plain_lines[0], "residual_median")
     checks.check("options: --reduced-solver qr, the same x to rounding of FP32", abs(number(lines_of(qr)[0], "residual_median") / residual - 1)
                  < 1e-3 and lines_of(qr)[0]["residual_median"] != "", qr)
@@ -133,6 +141,7 @@ def check_range(checks, folder):
                 checks.check(f"{name}: too small is rank, too large is no number", int(bare["rank_deficient" if power < 0 else "non_finite"])
                              == 2 and bare["residual_median"] == bare["over_fp32_median"] == "", bare)
             scaled = case[system, power, "fp16", "nearest", "auto"]
+            checks.check(f"{name}: over fp32 by the same seed", of_same_seeds(scaled, case[system, power, "fp32", "nearest", "none"], 0), scaled)
             at_one = case[system, 0, "fp16", "nearest", "auto"]
             checks.check(f"{name}: with scaling the power does not matter", scaled["solved"] == "2" and all(
                 scaled[key] == at_one[key] for key in scaled if key != "power"), (scaled, at_one))
