@@ -17,6 +17,9 @@ int run_bench_solve(const BenchSolveOptions& options, const Communicator& comm);
 int run_bench_passes(const BenchPassesOptions& options, const Communicator& comm);
 int run_bench_reduce(const BenchReduceOptions& options, const Communicator& comm);
 int run_bench_io(const BenchIoOptions& options, const Communicator& comm);
+int run_study_coherence(const StudyCoherenceOptions& options, const Communicator& comm);
 int run_study_geometry(const StudyGeometryOptions& options, const Communicator& comm);
+int run_study_lstsq(const StudyLstsqOptions& options, const Communicator& comm);
+int run_study_range(const StudyRangeOptions& options, const Communicator& comm);
 
 }  // namespace tallsketch

@@ -115,9 +115,21 @@ int run(int argc, char** argv, const Communicator& comm) {
   CLI::App* study_geometry_app =
       study_app->add_subcommand("geometry", "distortion of orthonormal bases from low coherence to coordinate rows");
   add_study_geometry_options(*study_geometry_app, study_geometry);
-  for (CLI::App* command :
-       {solve_app, sketch_app, generate_app, inspect_app, bench_app, bench_sketch_app, bench_solve_app,
-        bench_passes_app, bench_reduce_app, bench_io_app, study_app, study_geometry_app})
+  StudyLstsqOptions study_lstsq;
+  CLI::App* study_lstsq_app = study_app->add_subcommand(
+      "lstsq", "residual, coefficient error and time of solves of a low-coherence and a coherent system");
+  add_study_lstsq_options(*study_lstsq_app, study_lstsq);
+  StudyRangeOptions study_range;
+  CLI::App* study_range_app =
+      study_app->add_subcommand("range", "16-bit sketches of the same systems times powers of two");
+  add_study_range_options(*study_range_app, study_range);
+  StudyCoherenceOptions study_coherence;
+  CLI::App* study_coherence_app = study_app->add_subcommand(
+      "coherence", "Gram matrix, embedding, ridge and sketch-and-solve against time; coherences of blocks");
+  add_study_coherence_options(*study_coherence_app, study_coherence);
+  for (CLI::App* command : {solve_app, sketch_app, generate_app, inspect_app, bench_app, bench_sketch_app,
+                            bench_solve_app, bench_passes_app, bench_reduce_app, bench_io_app, study_app,
+                            study_geometry_app, study_lstsq_app, study_range_app, study_coherence_app})
     command->footer(kExitCodes);
 
   std::string asked_for;  // help or version, instead of a run
@@ -142,7 +154,8 @@ int run(int argc, char** argv, const Communicator& comm) {
   const bool ignore = generate.run.ignore_launcher || inspect.run.ignore_launcher || bench_sketch.run.ignore_launcher ||
                       bench_solve.run.ignore_launcher || bench_passes.run.ignore_launcher ||
                       bench_reduce.run.ignore_launcher || bench_io.run.ignore_launcher ||
-                      study_geometry.run.ignore_launcher;
+                      study_geometry.run.ignore_launcher || study_lstsq.run.ignore_launcher ||
+                      study_range.run.ignore_launcher || study_coherence.run.ignore_launcher;
   if (!ignore) comm.together([&] { check_launcher(comm.size(), process_environment()); });
   if (*generate_app) return run_generate(generate, comm);
   if (*inspect_app) return printed(comm, run_inspect(inspect, comm));
@@ -151,7 +164,10 @@ int run(int argc, char** argv, const Communicator& comm) {
   if (*bench_passes_app) return printed(comm, run_bench_passes(bench_passes, comm));
   if (*bench_reduce_app) return printed(comm, run_bench_reduce(bench_reduce, comm));
   if (*bench_io_app) return printed(comm, run_bench_io(bench_io, comm));
-  return printed(comm, run_study_geometry(study_geometry, comm));
+  if (*study_geometry_app) return printed(comm, run_study_geometry(study_geometry, comm));
+  if (*study_lstsq_app) return printed(comm, run_study_lstsq(study_lstsq, comm));
+  if (*study_range_app) return printed(comm, run_study_range(study_range, comm));
+  return printed(comm, run_study_coherence(study_coherence, comm));
 }
 
 /// Every error becomes one message and an exit code here.

@@ -142,8 +142,25 @@ const Words<BenchRoute>& words_of(BenchRoute) {
   return words;
 }
 
+const Words<StudyFamily>& words_of(StudyFamily) {
+  static const Words<StudyFamily> words = {{"sparsestack", StudyFamily::kSparseStack},
+                                           {"blockperm", StudyFamily::kBlockPerm},
+                                           {"flashblockrow", StudyFamily::kFlashBlockRow},
+                                           {"gaussian", StudyFamily::kGaussian}};
+  return words;
+}
+const Words<StudyTask>& words_of(StudyTask) {
+  static const Words<StudyTask> words = {
+      {"gram", StudyTask::kGram}, {"ose", StudyTask::kOse}, {"ridge", StudyTask::kRidge}, {"solve", StudyTask::kSolve}};
+  return words;
+}
 const Words<HeadRows>& words_of(HeadRows) {
   static const Words<HeadRows> words = {{"first", HeadRows::kFirst}, {"random", HeadRows::kRandom}};
+  return words;
+}
+const Words<SystemKind>& words_of(SystemKind) {
+  static const Words<SystemKind> words = {{"low-coherence", SystemKind::kLowCoherence},
+                                          {"coherent", SystemKind::kCoherent}};
   return words;
 }
 

@@ -33,8 +33,15 @@ enum class BenchKernel { kAuto, kStrip, kScatter, kFlash, kSpmm, kGaussian };
 /// Householder QR of all of A.
 enum class BenchRoute { kRefine, kRefineSketch, kRefineGram, kSketchCholesky, kSketchQr, kNormalEquations, kQr };
 
+/// The kinds of S that studies compare: those of `solve`, and paper B's baselines.
+enum class StudyFamily { kSparseStack, kBlockPerm, kFlashBlockRow, kGaussian };
+/// What study coherence asks of a sketch: paper B's tasks.
+enum class StudyTask { kGram, kOse, kRidge, kSolve };
+
 /// Studies: which rows of an orthonormal basis are near coordinate vectors, the first n or n drawn at random.
 enum class HeadRows { kFirst, kRandom };
+/// The least-squares systems of paper F; StudySystem says what each is.
+enum class SystemKind { kLowCoherence, kCoherent };
 
 template <class E>
 using Words = std::vector<std::pair<const char*, E>>;
@@ -61,7 +68,10 @@ const Words<SyntheticKind>& words_of(SyntheticKind);
 const Words<BenchFamily>& words_of(BenchFamily);
 const Words<BenchKernel>& words_of(BenchKernel);
 const Words<BenchRoute>& words_of(BenchRoute);
+const Words<StudyFamily>& words_of(StudyFamily);
+const Words<StudyTask>& words_of(StudyTask);
 const Words<HeadRows>& words_of(HeadRows);
+const Words<SystemKind>& words_of(SystemKind);
 
 /// "permuted"
 template <class E>

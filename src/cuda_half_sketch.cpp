@@ -1,35 +1,14 @@
 #include "src/cuda_half_sketch.h"
 
-#include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "kernels/sketch_cuda.h"
 #include "src/communicator.h"
 #include "src/cuda_strip.h"
 #include "src/device_row_limits.h"
+#include "src/half_factors.h"
 
 namespace tallsketch {
-
-namespace {
-
-/// The power of two that brings a column's entries and bucket sums near 2^12, a sixteenth of the largest half. A bucket sums
-/// entries with the standard deviation ||a|| sqrt(zeta / d), and eight of those are never reached in practice.
-double scale_of_column(const SketchSpec& spec, float largest, double squares) {
-  constexpr int kTarget = 12, kLeast = -126, kMost = 127;  // the factor itself is a normal float
-  const double spread = 8 * std::sqrt(squares * spec.zeta / static_cast<double>(spec.d));
-  const double reach = std::max(static_cast<double>(largest), spread);
-  const int exponent = reach > 0 && std::isfinite(reach) ? kTarget - std::ilogb(reach) : 0;
-  return std::ldexp(1.0, std::clamp(exponent, kLeast, kMost));
-}
-
-/// The factor of every column where none depends on the data. Without scaling the paper's 1 / sqrt(zeta). BF16 has the
-/// range of FP32: powers of two change neither its rounding nor what overflows in a sketch that FP32 can hold.
-double fixed_factor(const SketchSpec& spec, ScalingChoice scaling) {
-  return scaling == ScalingChoice::kNone ? 1 / std::sqrt(double(spec.zeta)) : 1.0;
-}
-
-}  // namespace
 
 std::int64_t HalfSketcher::bytes(const SketchSpec& spec, std::int64_t n) { return spec.d * cuda::device_pitch(n) * 2; }
 
@@ -38,7 +17,7 @@ HalfSketcher::HalfSketcher(const SketchSpec& spec, std::int64_t n, ScalingChoice
   check(cudaMemsetAsync(sketch_.data(), 0, sketch_.bytes(), stream.get()));
   check(cudaMemsetAsync(losses_.data(), 0, losses_.bytes(), stream.get()));
   if (!scales()) {
-    set_factors(std::vector<double>(static_cast<std::size_t>(n), fixed_factor(spec, scaling)), stream);
+    set_factors(std::vector<double>(static_cast<std::size_t>(n), fixed_half_factor(spec, scaling)), stream);
     return;
   }
   column_max_ = DeviceBuffer<float>(n);
@@ -66,7 +45,8 @@ void HalfSketcher::choose_factors(const Communicator& comm, const CudaStream& st
   comm.max(largest.data(), n_);
   comm.sum(squares.data(), n_);
   std::vector<double> factor;
-  for (std::size_t j = 0; j < largest.size(); ++j) factor.push_back(scale_of_column(spec_, largest[j], squares[j]));
+  for (std::size_t j = 0; j < largest.size(); ++j)
+    factor.push_back(half_factor_of_column(spec_, largest[j], squares[j]));
   comm.together([&] { set_factors(factor, stream); });
 }
 

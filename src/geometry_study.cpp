@@ -6,48 +6,23 @@
 
 #include "src/backend.h"
 #include "src/communicator.h"
-#include "src/row_pass.h"
 #include "src/sketch_geometry.h"
 #include "src/sketch_identity.h"
+#include "src/spread.h"
+#include "src/whole_sketch.h"
 
 namespace tallsketch {
 
 namespace {
 
-/// S U, unscaled, (d, n + r) row-major on every rank. Collective.
-std::vector<double> sketch_by(Backend& backend, const SketchSpec& spec, ScalingChoice scaling, std::int64_t chunk_rows,
-                              RowSource& basis, const Communicator& comm) {
-  const ProblemShape& shape = basis.shape();
-  PlanLimits limits;
-  comm.together([&] { limits = backend.plan_limits({.spec = spec, .shape = shape}); });
-  limits.chunk_rows = chunk_rows;
-  limits.memory_bytes = comm.min(limits.memory_bytes);
-  comm.together([&] {
-    const Plan plan = make_plan(shape, spec, comm.size(), limits);
-    const RowRange mine = plan.rank_rows[static_cast<std::size_t>(comm.rank())];
-    backend.begin({.spec = spec, .shape = shape, .plan = plan, .rows = mine, .scaling = scaling});
-    for_each_chunk(mine, plan.chunk_rows, [&](RowRange rows) {
-      ChunkBuffer& chunk = backend.next_buffer(rows);
-      basis.read(rows, chunk.a, chunk.b);
-      backend.upload(chunk);
-    });
-  });
-  backend.exchange();
-  comm.together([&] { backend.sketch(); });
-  backend.reduce();
-  std::vector<double> sketch;
-  comm.together([&] { sketch = backend.sketch_copy(); });
-  return sketch;
+void add_seed(const SketchGeometry& geometry, GeometryResult& result) {
+  result.distortion.push_back(geometry.distortion());
+  result.length_distortion.push_back(geometry.length_distortion());
+  result.smallest.push_back(geometry.smallest);
+  result.rank_losses += geometry.loses_rank() ? 1 : 0;
 }
 
 }  // namespace
-
-Spread spread_of(std::vector<double> values) {
-  assert(!values.empty());
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return {values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2, values.front(), values.back()};
-}
 
 GeometryResult study_geometry(const SketchOptions& options, int seeds, std::int64_t chunk_rows, CoherenceSweep& basis,
                               Backend& backend, const Communicator& comm) {
@@ -67,19 +42,37 @@ GeometryResult study_geometry(const SketchOptions& options, int seeds, std::int6
     SketchOptions seeded = options;
     seeded.seed += static_cast<std::uint64_t>(k);
     const SketchSpec spec = make_sketch_spec(shape, seeded);
-    const std::vector<double> sketch = sketch_by(backend, spec, options.scaling, chunk_rows, basis, comm);
+    const std::vector<double> sketch = whole_sketch(backend, spec, options.scaling, chunk_rows, basis, comm);
     comm.together([&] {
       if (!comm.is_root()) return;
       const double scale = 1 / std::sqrt(static_cast<double>(spec.zeta));
-      const SketchGeometry geometry = measure_geometry(sketch, spec.d, shape.n, shape.n + shape.r, scale);
-      result.distortion.push_back(geometry.distortion());
-      result.length_distortion.push_back(geometry.length_distortion());
-      result.smallest.push_back(geometry.smallest);
-      result.rank_losses += geometry.loses_rank() ? 1 : 0;
+      add_seed(measure_geometry(sketch, spec.d, shape.n, shape.n + shape.r, scale), result);
       if (coherence) result.neighbourhood_coherence.push_back(coherence->of_neighbourhoods(spec));
     });
   }
   return result;
+}
+
+GeometryResult study_gaussian(std::int64_t d, std::int64_t n, std::uint64_t first_seed, int seeds) {
+  GeometryResult result;
+  result.spec.d = d;
+  result.spec.seed = first_seed;
+  for (int k = 0; k < seeds; ++k) {
+    add_seed(gaussian_geometry(d, n, first_seed + static_cast<std::uint64_t>(k)), result);
+  }
+  return result;
+}
+
+PrecisionGap precision_gap(const std::vector<double>& narrow, const std::vector<double>& wide) {
+  assert(narrow.size() == wide.size());
+  std::vector<double> differences;
+  PrecisionGap gap;
+  for (std::size_t k = 0; k < narrow.size(); ++k) {
+    differences.push_back(narrow[k] - wide[k]);
+    gap.largest = std::max(gap.largest, std::fabs(differences.back()));
+  }
+  gap.median = spread_of(differences).median;
+  return gap;
 }
 
 }  // namespace tallsketch

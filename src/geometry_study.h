@@ -15,13 +15,6 @@ namespace tallsketch {
 class Backend;
 class Communicator;
 
-/// Median (the mean of the middle two for an even count), least and largest of some values.
-struct Spread {
-  double median = 0, least = 0, largest = 0;
-};
-/// values  not empty
-Spread spread_of(std::vector<double> values);
-
 struct GeometryResult {
   SketchSpec spec;                        // of the first seed
   std::vector<double> distortion;         // per seed: max |sigma^2 - 1|
@@ -39,5 +32,16 @@ struct GeometryResult {
 /// Returns the result on rank 0; on the others no more than its spec
 GeometryResult study_geometry(const SketchOptions& options, int seeds, std::int64_t chunk_rows, CoherenceSweep& basis,
                               Backend& backend, const Communicator& comm);
+
+/// The same of dense Gaussian sketches of d rows, whatever the basis (gaussian_geometry). Of the spec only d and seed count.
+GeometryResult study_gaussian(std::int64_t d, std::int64_t n, std::uint64_t first_seed, int seeds);
+
+/// How the distortions of a 16-bit sketch differ from those of the FP32 sketch by the same seeds.
+struct PrecisionGap {
+  double median = 0;   // of the differences, seed by seed, with their sign
+  double largest = 0;  // magnitude
+};
+/// narrow, wide  of the same seeds in the same order, not empty
+PrecisionGap precision_gap(const std::vector<double>& narrow, const std::vector<double>& wide);
 
 }  // namespace tallsketch

@@ -13,11 +13,13 @@
 #include "kernels/read_pass_host.h"
 #include "kernels/sketch_host.h"
 #include "src/communicator.h"
+#include "src/device_row_limits.h"
 #include "src/direct_qr.h"
 #include "src/error.h"
 #include "src/half_reduce.h"
 #include "src/host_buffer.h"
 #include "src/host_gram.h"
+#include "src/host_half_sketch.h"
 #include "src/host_reduce_timing.h"
 #include "src/host_solve_costs.h"
 #include "src/host_threads.h"
@@ -38,7 +40,8 @@ class HostBackend final : public Backend {
         threads_(threads),
         memory_limit_(options.memory_bytes),
         residency_(options.residency),
-        kernel_(options.kernel) {}
+        kernel_(options.kernel),
+        emulates_half_(options.emulate_half) {}
 
   const char* name() const override { return "host"; }
   RankPlace place() const override {
@@ -58,7 +61,8 @@ class HostBackend final : public Backend {
     limits.source_bytes = job.source_bytes;
     limits.sketch_copies = job.sketch_copies;
     limits.kept_residency = Residency::kHost;
-    const bool keeps = job.refine || job.kept || residency_ == ResidencyChoice::kHost;
+    const bool scales = job.compression == Compression::kSketch && scales_by_data(job.spec, job.scaling);
+    const bool keeps = job.refine || job.kept || scales || residency_ == ResidencyChoice::kHost;
     limits.kept_row_bytes = keeps ? job.shape.row_bytes() : 0;
     limits.kept_chunk_row_bytes = is_plain(job) ? 0 : kLanes * encoded_row_bytes(job);
     limits.chunk_row_bytes = kLanes * (encoded_row_bytes(job) + job.shape.r * element_size(ElementType::kFloat64)) +
@@ -67,7 +71,7 @@ class HostBackend final : public Backend {
                             compression = job.compression](std::int64_t) {
       return (compression == Compression::kGram
                   ? HostGram::bytes(shape.n, shape.r, threads_)
-                  : host::sketch_workspace_bytes(spec, shape.n, shape.r, threads_) +
+                  : sketcher_bytes(spec, shape) +
                         HostGram::bytes(shape.n, shape.r, threads_, HostGram::kSegmentsOfSketch)) +
              (refine ? host::normal_workspace_bytes(shape.n, shape.r, threads_) : 0);
     };
@@ -79,7 +83,7 @@ class HostBackend final : public Backend {
   }
 
   void begin(const SketchJob& job) override {
-    require(!is_half(job.spec.precision), ErrorKind::kUsage,
+    require(!is_half(job.spec.precision) || emulates_half_, ErrorKind::kUsage,
             fmt::format("--precision {} runs on GPUs only, where it saves time; on the host backend use fp32",
                         to_word(job.spec.precision)));
     require(kernel_ == KernelChoice::kAuto, ErrorKind::kUsage,
@@ -92,10 +96,18 @@ class HostBackend final : public Backend {
       restart_sketch();
       return;
     }
+    const auto elements = static_cast<std::size_t>(job.spec.d * cols());
+    if (is_half(job.spec.precision)) {
+      half_.emplace(job.spec, shape.n, shape.r, job.scaling, threads_);
+      require(keeps_rows() || !half_->scales(), ErrorKind::kUsage,
+              "--precision fp16 needs A in memory, because its column scales come first; A does not fit, so use "
+              "--precision fp32, more --memory, or --scaling none");
+      sketch_ = std::vector<float>(elements);
+      return;
+    }
     const std::int64_t scratch = host::sketch_workspace_bytes(job.spec, shape.n, shape.r, threads_);
     scratch_ = HostBuffer(scratch);
     workspace_ = {scratch_.data(), scratch, shape.n, shape.r, threads_};
-    const auto elements = static_cast<std::size_t>(job.spec.d * cols());
     if (job.spec.precision == SketchPrecision::kFp64) {
       sketch_ = std::vector<double>(elements);
     } else {
@@ -132,9 +144,11 @@ class HostBackend final : public Backend {
   }
 
   void take_kept() override {
-    timer_.time(Phase::kSketch, [&] {
-      for_each_chunk(job_.rows, job_.plan.chunk_rows, [&](RowRange rows) { add_to_sketch(kept(rows)); });
-    });
+    timer_.time(Phase::kSketch, [&] { for_each_kept_chunk([&](const ChunkBuffer& rows) { add_to_sketch(rows); }); });
+  }
+
+  void exchange() override {
+    if (half_ && half_->scales()) half_->choose_factors(comm_);
   }
 
   void sketch() override {
@@ -145,6 +159,9 @@ class HostBackend final : public Backend {
       if (is_gram()) {
         sketch_ = gram_->upper();
         gram_.reset();
+      } else if (half_) {
+        if (half_->scales()) for_each_kept_chunk([&](const ChunkBuffer& rows) { half_->add(a_of(rows), b_of(rows)); });
+        half_->finish(std::get<std::vector<float>>(sketch_).data());
       } else {
         std::visit(sum_up, sketch_);
       }
@@ -170,6 +187,8 @@ class HostBackend final : public Backend {
       }
     });
   }
+
+  RoundingLosses losses() override { return half_ ? half_->losses() : RoundingLosses{}; }
 
   SketchRange sketch_range() override {
     const auto judge = [&](const auto& sketch) {
@@ -220,7 +239,7 @@ class HostBackend final : public Backend {
 
   /// In the chunks of the first pass: the order of summation is that of rows that are not kept.
   void normal_add_kept() override {
-    for_each_chunk(job_.rows, job_.plan.chunk_rows, [&](RowRange rows) { add_to_normal(kept(rows)); });
+    for_each_kept_chunk([&](const ChunkBuffer& rows) { add_to_normal(rows); });
   }
 
   NormalSums normal_end() override {
@@ -269,6 +288,9 @@ class HostBackend final : public Backend {
             "--family flashblockrow is measured on GPUs only");
     require(!is_half(timed.spec.precision), ErrorKind::kUsage,
             fmt::format("--precision {} is measured on GPUs only", to_word(timed.spec.precision)));
+    if (timed.kernel == BenchKernel::kGaussian) {
+      return time_host_gaussian(timed.spec.d, timed.spec.seed, timed.shape, repeats, threads_);
+    }
     require(timed.kernel == BenchKernel::kAuto, ErrorKind::kUsage,
             "--kernel chooses between GPU kernels; the host has one, --kernel auto");
     return time_host_sketch(timed.spec, timed.shape, repeats, threads_);
@@ -302,10 +324,15 @@ class HostBackend final : public Backend {
     scratch_ = {};
     normal_scratch_ = {};
     gram_.reset();
+    half_.reset();
     sketch_ = {};
   }
 
   bool is_gram() const { return job_.compression == Compression::kGram; }
+  std::int64_t sketcher_bytes(const SketchSpec& spec, const ProblemShape& shape) const {
+    return is_half(spec.precision) ? HostHalfSketch::bytes(spec, shape.n, shape.r)
+                                   : host::sketch_workspace_bytes(spec, shape.n, shape.r, threads_);
+  }
   std::int64_t cols() const { return job_.shape.n + job_.shape.r; }
   double scale() const { return 1 / std::sqrt(double(job_.spec.zeta)); }
 
@@ -329,6 +356,11 @@ class HostBackend final : public Backend {
     }
   }
 
+  /// In the chunks of the plan.
+  template <class F>
+  void for_each_kept_chunk(F&& visit) {
+    for_each_chunk(job_.rows, job_.plan.chunk_rows, [&](RowRange rows) { visit(kept(rows)); });
+  }
   /// Rows in the slab.
   ChunkBuffer kept(RowRange rows) {
     const ProblemShape& shape = job_.shape;
@@ -347,6 +379,10 @@ class HostBackend final : public Backend {
   void add_to_sketch(const ChunkBuffer& chunk) {
     if (is_gram()) {
       gram_->add(a_of(chunk), b_of(chunk));
+    } else if (half_ && half_->scales()) {
+      half_->measure(a_of(chunk));
+    } else if (half_) {
+      half_->add(a_of(chunk), b_of(chunk));
     } else {
       host::sketch_add(job_.spec, a_of(chunk), b_of(chunk), workspace_);
     }
@@ -385,14 +421,16 @@ class HostBackend final : public Backend {
   std::uint64_t memory_limit_;
   ResidencyChoice residency_;
   KernelChoice kernel_;
+  bool emulates_half_;
   SketchJob job_;
   HostBuffer slab_a_, slab_b_;  // the rows that are kept
   std::array<Lane, kLanes> lanes_;
   std::size_t next_ = 0;
   HostBuffer decoded_;  // A of one chunk, where rows are not kept
   HostBuffer scratch_, normal_scratch_;
-  std::optional<HostGram> gram_;  // while rows are added
-  bool with_b_ = true;            // of the refinement pass under way
+  std::optional<HostGram> gram_;        // while rows are added
+  std::optional<HostHalfSketch> half_;  // of a 16-bit sketch
+  bool with_b_ = true;                  // of the refinement pass under way
   host::SketchWorkspace workspace_;
   // (d, n + r), as the spec's precision asks; or the upper triangle of the Gram matrix, (n + r, n + r) column-major
   std::variant<std::vector<float>, std::vector<double>> sketch_;

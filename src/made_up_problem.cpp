@@ -14,17 +14,6 @@ namespace tallsketch {
 
 namespace {
 
-/// Q of a QR of normal numbers, (n, n) column-major.
-std::vector<double> orthonormal(std::int64_t n, std::uint64_t seed) {
-  std::vector<double> q(static_cast<std::size_t>(n * n)), tau(static_cast<std::size_t>(n));
-  for (std::int64_t j = 0; j < n; ++j) normals(seed, j, DrawPurpose::kVectors, n, q.data() + j * n);
-  const int order = checked_int(n, "n");
-  lapack_int info = LAPACKE_dgeqrf(LAPACK_COL_MAJOR, order, order, q.data(), order, tau.data());
-  if (info == 0) info = LAPACKE_dorgqr(LAPACK_COL_MAJOR, order, order, order, q.data(), order, tau.data());
-  require(info == 0, ErrorKind::kInternal, fmt::format("LAPACK's QR of a made-up matrix returned {}", info));
-  return q;
-}
-
 void store(const std::vector<double>& values, ElementType type, void* a) {
   switch (type) {
     case ElementType::kFloat64: std::copy(values.begin(), values.end(), static_cast<double*>(a)); return;
@@ -45,9 +34,19 @@ void store(const std::vector<double>& values, ElementType type, void* a) {
 
 }  // namespace
 
+std::vector<double> orthonormal_matrix(std::int64_t n, std::uint64_t seed) {
+  std::vector<double> q(static_cast<std::size_t>(n * n)), tau(static_cast<std::size_t>(n));
+  for (std::int64_t j = 0; j < n; ++j) normals(seed, j, DrawPurpose::kVectors, n, q.data() + j * n);
+  const int order = checked_int(n, "n");
+  lapack_int info = LAPACKE_dgeqrf(LAPACK_COL_MAJOR, order, order, q.data(), order, tau.data());
+  if (info == 0) info = LAPACKE_dorgqr(LAPACK_COL_MAJOR, order, order, order, q.data(), order, tau.data());
+  require(info == 0, ErrorKind::kInternal, fmt::format("LAPACK's QR of a made-up matrix returned {}", info));
+  return q;
+}
+
 std::vector<double> mixing_matrix(const MadeUpProblem& problem, const ProblemShape& shape) {
   const std::int64_t n = shape.n;
-  const std::vector<double> v = orthonormal(n, problem.seed);
+  const std::vector<double> v = orthonormal_matrix(n, problem.seed);
   std::vector<double> scaled = v, mix(v.size());
   for (std::int64_t j = 0; j < n; ++j) {
     const double share = n == 1 ? 0 : static_cast<double>(j) / static_cast<double>(n - 1);

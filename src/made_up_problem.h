@@ -18,6 +18,9 @@ struct MadeUpProblem {
   std::uint64_t seed = 0;
 };
 
+/// Q of a QR of normal numbers, (n, n) column-major.
+std::vector<double> orthonormal_matrix(std::int64_t n, std::uint64_t seed);
+
 /// V diag(sigma) V^T / sqrt(m), (n, n), symmetric. V is the Q of a QR of normal numbers.
 /// Cost  about 6 n^3 operations
 std::vector<double> mixing_matrix(const MadeUpProblem& problem, const ProblemShape& shape);

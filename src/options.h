@@ -51,6 +51,7 @@ struct SketchOptions {
   std::optional<InputBlocks> input_blocks;
   double oversample = 0;         // d / n; 0: auto
   std::int64_t sketch_rows = 0;  // d; 0: from oversample
+  bool may_be_short = false;     // no flag: d <= n is no error, because nothing is solved with the sketch, or d says so
   // Rows of the sketch that x is not made from, so that they can judge it; they come on top of d. Nothing: the solver's
   // choice for the method.
   std::optional<std::int64_t> check_rows;
@@ -67,6 +68,7 @@ struct RunOptions {
   std::uint64_t chunk_rows = 0;    // 0: chosen by the plan
   double timeout = 600;            // seconds
   bool ignore_launcher = false;
+  bool emulate_half = false;  // studies: 16-bit sketches on the host backend too, slowly
   bool quiet = false;
   bool verbose = false;
 };
@@ -145,6 +147,7 @@ struct InspectOptions {
 };
 
 struct BenchSketchOptions {
+  bool may_be_short = false;  // no flag: d <= n is no error
   // Lists: the grid is their product, as far as the combinations exist (src/sketch_grid.h).
   std::vector<std::int64_t> cols = {64, 256, 1024};
   std::uint64_t bytes = std::uint64_t{1} << 30;  // of A, per rank; unused where rows are given
@@ -216,17 +219,90 @@ struct StudyGeometryOptions {
   std::vector<HeadRows> head = {HeadRows::kFirst, HeadRows::kRandom};
   std::uint64_t data_seed = 123;  // paper F's
   std::vector<double> oversample = {2, 4};
-  std::vector<SketchFamily> family = {SketchFamily::kSparseStack, SketchFamily::kBlockPerm};
+  std::vector<StudyFamily> family = {StudyFamily::kSparseStack, StudyFamily::kBlockPerm, StudyFamily::kGaussian};
   std::vector<SketchHash> hash = {SketchHash::kPermuted, SketchHash::kIndependent};
   std::vector<int> zeta = {1, 2, 4, 8};
   std::vector<int> kappa;  // empty: make_sketch_spec's choice
-  std::vector<InputBlocks> input_blocks = {InputBlocks::kInterleaved};
+  std::vector<InputBlocks> input_blocks = {InputBlocks::kInterleaved, InputBlocks::kContiguous};
   std::optional<int> block_nnz;
   std::optional<std::int64_t> block_rows;
-  std::vector<SketchPrecision> precision = {SketchPrecision::kFp32};
+  std::vector<SketchPrecision> precision = {SketchPrecision::kFp32, SketchPrecision::kFp16};
   ScalingChoice scaling = ScalingChoice::kAuto;
   std::uint64_t seed = 0;  // the first of `seeds`
   int seeds = 10;
+  std::string output;  // empty: standard output
+  RunOptions run;
+};
+
+/// The grid of study lstsq: every combination of the lists.
+struct StudyLstsqOptions {
+  std::int64_t rows = 16384;
+  std::int64_t cols = 64;
+  std::vector<SystemKind> system = {SystemKind::kLowCoherence, SystemKind::kCoherent};
+  std::uint64_t data_seed = 123;  // paper F's
+  std::vector<double> ridge = {0};
+  std::vector<double> oversample = {2, 4, 8, 16, 32};
+  std::vector<int> zeta = {1, 2, 4, 8};
+  std::vector<SketchHash> hash = {SketchHash::kPermuted, SketchHash::kIndependent};
+  std::vector<SketchPrecision> precision = {SketchPrecision::kFp32, SketchPrecision::kFp16, SketchPrecision::kBf16};
+  std::vector<SolveMethod> method = {SolveMethod::kSketchSolve, SolveMethod::kRefine};
+  SketchRounding rounding = SketchRounding::kNearest;
+  ScalingChoice scaling = ScalingChoice::kAuto;
+  ReducedSolverChoice reduced_solver = ReducedSolverChoice::kAuto;
+  std::uint64_t seed = 0;  // the first of `seeds`
+  int seeds = 10;
+  std::string output;  // empty: standard output
+  RunOptions run;
+};
+
+/// The grid of study range: every combination of the lists, and an FP32 sketch beside each.
+struct StudyRangeOptions {
+  // Elements and bucket sums of the paper's size, a matrix of an eighth of its rows and columns.
+  std::int64_t rows = 8192;
+  std::int64_t cols = 32;
+  std::vector<SystemKind> system = {SystemKind::kLowCoherence, SystemKind::kCoherent};
+  std::uint64_t data_seed = 123;  // paper F's
+  // Paper F names fourteen of its fifteen, or says that they did not fail; -6 is where the coherent tail vanishes.
+  std::vector<int> power = {-40, -32, -24, -20, -16, -12, -8, -6, -4, 0, 4, 8, 12, 16, 20};
+  std::vector<double> oversample = {2, 8};
+  std::vector<int> zeta = {4};
+  std::vector<SketchHash> hash = {SketchHash::kIndependent};  // paper F's
+  std::vector<SketchPrecision> precision = {SketchPrecision::kFp16, SketchPrecision::kBf16};
+  std::vector<SketchRounding> rounding = {SketchRounding::kNearest, SketchRounding::kStochastic,
+                                          SketchRounding::kDither};
+  std::vector<ScalingChoice> scaling = {ScalingChoice::kNone, ScalingChoice::kAuto};
+  std::uint64_t seed = 0;  // the first of `seeds`
+  int seeds = 10;
+  std::string output;  // empty: standard output
+  RunOptions run;
+};
+
+/// The grid of study coherence: every combination of the lists that exists.
+struct StudyCoherenceOptions {
+  std::vector<SyntheticKind> kind = {SyntheticKind::kGaussian, SyntheticKind::kLowRank, SyntheticKind::kCoherent,
+                                     SyntheticKind::kCoordinate};
+  std::int64_t rows = 8192;
+  std::int64_t cols = 128;
+  std::int64_t rank = 16;  // of kind lowrank
+  double noise = 0.1;
+  std::uint64_t data_seed = 123;
+  std::vector<double> oversample = {2, 4, 8};  // unused where sketch_rows are given
+  std::vector<std::int64_t> sketch_rows;       // may be n or fewer: then only some tasks are done
+  std::vector<StudyFamily> family = {StudyFamily::kSparseStack, StudyFamily::kBlockPerm, StudyFamily::kFlashBlockRow,
+                                     StudyFamily::kGaussian};
+  std::vector<SketchHash> hash = {SketchHash::kPermuted};
+  std::vector<int> zeta = {1, 2, 4, 8};
+  std::vector<int> kappa = {1, 2, 4};
+  std::vector<int> block_nnz = {1, 2, 4};
+  std::vector<std::int64_t> block_rows = {32};
+  std::vector<InputBlocks> input_blocks = {InputBlocks::kInterleaved, InputBlocks::kContiguous};
+  std::vector<BenchKernel> kernel = {BenchKernel::kAuto};
+  std::vector<StudyTask> task = {StudyTask::kGram, StudyTask::kOse, StudyTask::kRidge, StudyTask::kSolve};
+  bool no_coherence = false;
+  double ridge = 1e-3;     // paper B's
+  std::uint64_t seed = 0;  // the first of `seeds`
+  int seeds = 10;
+  int repeats = 5;     // of the timings
   std::string output;  // empty: standard output
   RunOptions run;
 };
@@ -251,5 +327,8 @@ void add_bench_passes_options(CLI::App& app, BenchPassesOptions& options);
 void add_bench_reduce_options(CLI::App& app, BenchReduceOptions& options);
 void add_bench_io_options(CLI::App& app, BenchIoOptions& options);
 void add_study_geometry_options(CLI::App& app, StudyGeometryOptions& options);
+void add_study_lstsq_options(CLI::App& app, StudyLstsqOptions& options);
+void add_study_range_options(CLI::App& app, StudyRangeOptions& options);
+void add_study_coherence_options(CLI::App& app, StudyCoherenceOptions& options);
 
 }  // namespace tallsketch

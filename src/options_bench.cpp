@@ -150,7 +150,10 @@ void add_study_geometry_options(CLI::App& app, StudyGeometryOptions& options) {
       ->delimiter(',')
       ->capture_default_str()
       ->check(check_ratio);
-  add_list(app, "--sketch", options.family);
+  static const Words<StudyFamily> families = {{"sparsestack", StudyFamily::kSparseStack},
+                                              {"blockperm", StudyFamily::kBlockPerm},
+                                              {"gaussian", StudyFamily::kGaussian}};
+  add_list(app, "--sketch", options.family, families, "gaussian: a dense S, the yardstick");
   add_list(app, "--hash", options.hash);
   add_numbers(app, "--zeta", options.zeta, "sparsestack: nonzeros of S in every column, a list", kMaxZeta);
   add_numbers(app, "--kappa", options.kappa,
@@ -158,7 +161,8 @@ void add_study_geometry_options(CLI::App& app, StudyGeometryOptions& options) {
               kMaxZeta);
   add_block_options(app, options.block_nnz, options.block_rows);
   add_list(app, "--input-blocks", options.input_blocks, "blockperm");
-  add_list(app, "--precision", options.precision, "fp16 and bf16 on GPUs only");
+  add_list(app, "--precision", options.precision,
+           "fp16 and bf16 as GPUs do them, emulated on the host; of gaussian always fp64");
   add_scaling_option(app, options.scaling);
   app.add_option("--seed", options.seed, "first seed of the sketches, 64 bits")
       ->capture_default_str()

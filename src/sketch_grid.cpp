@@ -32,6 +32,7 @@ std::vector<SketchOptions> product(const std::vector<SketchOptions>& sketches, c
 /// The sketches of one family and one n.
 std::vector<SketchOptions> sketches_of_family(const BenchSketchOptions& options, BenchFamily family) {
   std::vector<SketchOptions> all(1);
+  all.front().may_be_short = options.may_be_short;
   if (options.sketch_rows.empty()) {
     all = product(all, options.oversample, [](SketchOptions& s, double ratio) { s.oversample = ratio; });
   } else {

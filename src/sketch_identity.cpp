@@ -128,7 +128,7 @@ SketchSpec make_sketch_spec(const ProblemShape& shape, const SketchOptions& opti
   }
   const std::int64_t granule = spec.family == SketchFamily::kSparseStack ? spec.zeta : spec.block_rows;
   const std::int64_t solved_by = spec.d - held_back_rows(spec, options).count;
-  require(solved_by > shape.n, ErrorKind::kUsage,
+  require(solved_by > shape.n || options.may_be_short, ErrorKind::kUsage,
           fmt::format("the sketch has d = {} rows for n = {} columns; d must exceed n (--oversample above 1, or "
                       "--sketch-rows {} and more)",
                       solved_by, shape.n, round_up(shape.n + 1, granule)));

@@ -53,6 +53,9 @@ struct PassTiming {
 
 /// In host memory, `threads` threads.
 SketchTiming time_host_sketch(const SketchSpec& spec, const TimedShape& shape, int repeats, int threads);
+/// A dense Gaussian S of d rows by BLAS, made anew each time (map), 4096 columns at a time: the yardstick of studies.
+/// Errors: kUsage for another type than FP32
+SketchTiming time_host_gaussian(std::int64_t d, std::uint64_t seed, const TimedShape& shape, int repeats, int threads);
 PassTiming time_host_pass(const TimedShape& shape, int repeats, int threads);
 
 /// In memory of the current device. Errors: kUsage where the kernel does not do the case.

@@ -454,7 +454,6 @@ TEST_CASE("A sketch reduced in fp16 is exact where halves hold its sums, and wit
 }
 
 TEST_CASE("A bf16 sketch of small integers equals the oracle bit for bit, resident and streamed, and loses nothing") {
-  if (!on_gpus()) return;  // the host backend refuses bf16 (cli.exit_codes)
   World world;
   SketchSpec spec = make_spec(SketchHash::kPermuted, 128, 4);
   spec.precision = SketchPrecision::kBf16;
@@ -474,7 +473,6 @@ TEST_CASE("A bf16 sketch of small integers equals the oracle bit for bit, reside
 
 TEST_CASE(
     "An fp16 sketch with automatic scaling keeps its accuracy at any scale of the data, without scaling it does not") {
-  if (!on_gpus()) return;  // the host backend refuses fp16 (cli.exit_codes)
   World world;
   class Scaled final : public RowSource {
    public:

@@ -13,6 +13,7 @@ inline RunOptions run_options() {
   RunOptions options;
   options.backend = on_gpus() ? BackendChoice::kCuda : BackendChoice::kHost;
   options.timeout = 60;
+  options.emulate_half = true;
   return options;
 }
 

@@ -1,0 +1,50 @@
+// StudyOutput: what every study prints, a CSV line a case and a table for people. Made by the study drivers on rank 0.
+#pragma once
+
+#include <cstdio>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "src/atomic_file.h"
+
+namespace tallsketch {
+
+/// CSV to standard output as it comes, or collected for a file that appears whole at the end; the table to standard error,
+/// unless quiet. The headers come with the first line, so that a run that is refused prints its one message.
+class StudyOutput {
+ public:
+  /// output        CSV file; empty: standard output
+  /// csv_header    with its line end, as all lines are
+  /// Errors        kOutput where the file cannot be made
+  StudyOutput(const std::string& output, bool quiet, std::string csv_header, std::string table_header)
+      : table_(!quiet), csv_header_(std::move(csv_header)), table_header_(std::move(table_header)) {
+    if (!output.empty()) file_.emplace(output);
+  }
+  void add(const std::string& csv, const std::string& table) {
+    if (table_) std::fputs(((empty_ ? table_header_ : "") + table).c_str(), stderr);
+    const std::string text = (empty_ ? csv_header_ : "") + csv;
+    empty_ = false;
+    if (file_) {
+      text_ += text;
+    } else {
+      std::fputs(text.c_str(), stdout);
+      std::fflush(stdout);
+    }
+  }
+  void finish() {
+    if (!file_) return;
+    file_->write(std::as_bytes(std::span(text_)), 0);
+    file_->commit();
+  }
+
+ private:
+  bool table_;
+  std::string csv_header_, table_header_;
+  bool empty_ = true;
+  std::optional<AtomicFile> file_;
+  std::string text_;  // of the file
+};
+
+}  // namespace tallsketch
