@@ -150,10 +150,8 @@ const Words<StudyFamily>& words_of(StudyFamily) {
   return words;
 }
 const Words<StudyTask>& words_of(StudyTask) {
-  static const Words<StudyTask> words = {{"gram", StudyTask::kGram},
-                                         {"ose", StudyTask::kOse},
-                                         {"ridge", StudyTask::kRidge},
-                                         {"solve", StudyTask::kSolve}};
+  static const Words<StudyTask> words = {
+      {"gram", StudyTask::kGram}, {"ose", StudyTask::kOse}, {"ridge", StudyTask::kRidge}, {"solve", StudyTask::kSolve}};
   return words;
 }
 const Words<HeadRows>& words_of(HeadRows) {

@@ -51,6 +51,9 @@ HELP = {
     "study geometry": ["--rows", "--cols", "--coherence", "--head", "--data-seed", "--oversample", "--sketch", "--hash", "--zeta",
                        "--kappa", "--block-nnz", "--block-rows", "--input-blocks", "--precision", "--scaling", "--seed",
                        "--seeds", "--output", *MACHINE_OPTIONS, *RUN_OPTIONS],
+    "study coherence": ["--kind", "--rows", "--cols", "--rank", "--noise", "--data-seed", "--oversample", "--sketch-rows", "--sketch",
+                        "--hash", "--zeta", "--kappa", "--block-nnz", "--block-rows", "--input-blocks", "--kernel", "--task",
+                        "--no-coherence", "--ridge", "--seed", "--seeds", "--repeats", "--output", "--backend", *RUN_OPTIONS],
     "bench io": ["--repeats", "--backend", *INPUT_OPTIONS, *SYNTHETIC_OPTIONS, *RUN_OPTIONS],
     "bench reduce": ["--sketch-rows", "--cols", "--rhs", "--precision", "--repeats", "--backend", "--comm", *RUN_OPTIONS],
     "bench passes": ["--cols", "--bytes", "--dtype", "--rhs", "--repeats", "--backend", *RUN_OPTIONS],
@@ -532,8 +535,9 @@ def check_bench_grid(checks, folder):
 def check_study_geometry(checks, folder):
     """study geometry writes one CSV line a case, the same lines on several ranks and in a file, plausible figures."""
     command = ["study", "geometry", "--backend", "host", "--rows", 600, "--cols", 16, "--coherence", "0,1", "--head", "first",
-               "--oversample", 4, "--zeta", "1,4", "--block-rows", 16, "--seeds", 3]
-    done = run(command, cwd=folder)
+               "--oversample", 4, "--zeta", "1,4", "--block-rows", 16, "--seeds", 3, "--sketch", "sparsestack,blockperm",
+               "--input-blocks", "interleaved"]
+    done = run([*command, "--precision", "fp32"], cwd=folder)
     lines = list(csv.DictReader(done.out.splitlines()))
     checks.check("study geometry: a line a case", done.code == 0 and len(lines) == 2 * (2 * 2 + 2), done)
     for line in lines:
@@ -550,7 +554,7 @@ def check_study_geometry(checks, folder):
     checks.check("study geometry: fp64 figures are those of fp32 to rounding", len(wide_lines) == len(lines) and all(
         line["precision"] == "fp64" and abs(float(line["distortion_median"]) - float(narrow["distortion_median"])) < 1e-5
         for line, narrow in zip(wide_lines, lines)), wide)
-    done_file = run([*command, "--quiet", "-o", "geometry.csv"], ranks=3, cwd=folder)
+    done_file = run([*command, "--precision", "fp32", "--quiet", "-o", "geometry.csv"], ranks=3, cwd=folder)
     with open(os.path.join(folder, "geometry.csv"), encoding="ascii") as file:
         in_file = list(csv.DictReader(file))
     checks.check("study geometry: 3 ranks and a file, nothing printed", done_file.code == 0 and not done_file.out, done_file)
