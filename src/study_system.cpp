@@ -135,11 +135,13 @@ PowerScaledRows::PowerScaledRows(RowSource& source) : shape_(source.shape()), in
 
 void PowerScaledRows::read(RowRange rows, void* a, double* b) {
   const auto factor = static_cast<float>(std::ldexp(1.0, exponent_));
-  const auto scale = [&](auto value) { return value * factor; };
-  const auto* const from = a_.data();
-  const auto* const from_b = b_.data();
-  std::transform(from + rows.begin * shape_.n, from + rows.end * shape_.n, static_cast<float*>(a), scale);
-  std::transform(from_b + rows.begin * shape_.r, from_b + rows.end * shape_.r, b, scale);
+  const float* const from = a_.data();
+  auto* const out = static_cast<float*>(a);
+#pragma omp parallel for schedule(static)
+  for (std::int64_t i = 0; i < rows.size() * shape_.n; ++i) out[i] = from[rows.begin * shape_.n + i] * factor;
+  const double* const from_b = b_.data();
+  std::transform(from_b + rows.begin * shape_.r, from_b + rows.end * shape_.r, b,
+                 [&](double value) { return value * factor; });
 }
 
 }  // namespace tallsketch

@@ -16,7 +16,7 @@ if [[ -n $clang_format && $("$clang_format" --version) == *" version 14."* ]]; t
 fi
 
 if command -v shellcheck >/dev/null; then
-  mapfile -t scripts < <(grep -rlE '^#!.*\b(ba)?sh$' bootstrap.sh .ci slurm tests data 2>/dev/null | sort)
+  mapfile -t scripts < <(grep -rlE '^#!.*\b(ba)?sh$' bootstrap.sh .ci drivers slurm tests data 2>/dev/null | sort)
   shellcheck -x "${scripts[@]}" slurm/job.sh slurm/site.env || status=1
   checked=1
 fi

@@ -1,0 +1,122 @@
+#!/usr/bin/python3
+"""drivers/study.sh tiny: every study and every figure by one command; and what plot_study.py says of files it cannot draw.
+
+Run by CTest as cli.study_figures. Skipped (after everything else) where matplotlib is missing and no figure could be drawn.
+"""
+import csv
+import importlib.util
+import os
+import sys
+import xml.etree.ElementTree
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from script_runs import PROGRAM, SOURCE, Checks, Folder, run_command  # noqa: E402  pylint: disable=wrong-import-position
+
+STUDY = os.path.join(SOURCE, "drivers", "study.sh")
+PLOT = os.path.join(SOURCE, "drivers", "plot_study.py")
+HAVE_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
+FIGURES = ["geometry_first", "geometry_random", "lstsq_residual", "lstsq_coefficients", "lstsq_precision", "lstsq_time", "range_4n"]
+
+
+def study(*arguments, **changes):
+    """study.sh with this build's program on the host."""
+    return run_command(["bash", STUDY, *map(str, arguments)], environment={"TALLSKETCH": PROGRAM, "PYTHON": sys.executable, **changes})
+
+
+def plot(*arguments):
+    """plot_study.py."""
+    return run_command([sys.executable, PLOT, *map(str, arguments)])
+
+
+def check_one_command(checks, folder):
+    """Studies, figures, and again from what is there."""
+    out = os.path.join(folder, "out")
+    done = study("tiny", out)
+    checks.check("study.sh: runs every study", all(os.path.getsize(os.path.join(out, f"{name}.csv")) > 500
+                                                   for name in ("geometry", "lstsq", "range")), done)
+    if not HAVE_MATPLOTLIB:
+        checks.check("study.sh: without matplotlib says what to install", done.code == 2 and "python3-matplotlib" in done.err, done)
+        return out
+    checks.check("study.sh: code 0", done.code == 0 and "left out" not in done.err, done)
+    for name in FIGURES:
+        with open(os.path.join(out, name + ".png"), "rb") as file:
+            checks.check(f"{name}.png is a picture", file.read(8) == b"\x89PNG\r\n\x1a\n" and os.path.getsize(file.name) > 10000, done)
+        root = xml.etree.ElementTree.parse(os.path.join(out, name + ".svg")).getroot()
+        checks.check(f"{name}.svg is a picture", root.tag.endswith("svg") and len(list(root.iter())) > 100, done)
+    before = {name: os.stat(os.path.join(out, name)).st_mtime_ns for name in os.listdir(out)}
+    with open(os.path.join(out, "lstsq_residual.svg"), "rb") as file:
+        drawn = file.read()
+    again = study("tiny", out)
+    after = {name: os.stat(os.path.join(out, name)).st_mtime_ns for name in os.listdir(out)}
+    checks.check("study.sh: does not run again what is there, but draws it", again.code == 0 and again.out.count("is there") == 3 and all(
+        (before[name] == after[name]) == name.endswith(".csv") for name in before) and before.keys() == after.keys(), again)
+    with open(os.path.join(out, "lstsq_residual.svg"), "rb") as file:
+        checks.check("plot_study.py: the same lines give the same file", file.read() == drawn, again)
+    return out
+
+
+def check_wrong_use(checks, folder):
+    """study.sh: sizes, programs, failures of a study."""
+    for arguments, word in (((), "usage"), (("huge", folder), "'huge' is no size"), (("tiny",), "usage")):
+        done = study(*arguments)
+        checks.check(f"study.sh {arguments}: code 2, why", done.code == 2 and word in done.err, done)
+    done = study("tiny", os.path.join(folder, "none"), TALLSKETCH="/nowhere/tallsketch")
+    checks.check("study.sh: a program that is not there", done.code == 2 and "/nowhere/tallsketch" in done.err, done)
+    done = study("figures", os.path.join(folder, "empty"))
+    checks.check("study.sh figures: of an empty folder", done.code == 2 and "no CSV files" in done.err, done)
+    stopped = os.path.join(folder, "stopped")
+    done = study("tiny", stopped, LAUNCH="false")  # words before the program
+    checks.check("study.sh: ends with the code of the study that failed", done.code == 1 and not os.listdir(stopped), done)
+
+
+def check_bad_files(checks, folder, out):
+    """plot_study.py: code 3 and one line for what is no result."""
+    def written(name, text):
+        path = os.path.join(folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    with open(os.path.join(out, "lstsq.csv"), encoding="utf-8") as file:
+        text = file.read()
+    head, first, *_ = text.splitlines()
+    wrong_number = dict(zip(head.split(","), first.split(",")), excess_median="much")
+    cases = {"missing": (os.path.join(folder, "none.csv"), "No such file"), "empty": (written("empty.csv", ""), "no lines"),
+             "header alone": (written("header.csv", head + "\n"), "no lines"),
+             "of something else": (written("other.csv", "a,b\n1,2\n"), "no study"),
+             "cut": (written("cut.csv", text[:text.rindex(",")][:-40]), "more or fewer columns"),
+             "no number": (written("word.csv", f"{head}\n{','.join(wrong_number.values())}\n"), "'much' is no number")}
+    for name, (path, word) in cases.items():
+        if name == "no number" and not HAVE_MATPLOTLIB:
+            continue
+        done = plot(path, "--out", folder)
+        checks.check(f"plot_study.py: {name}: code 3 and why", done.code == 3 and word in done.err and len(done.err.splitlines()) == 1, done)
+    checks.check("plot_study.py: no file at all is wrong use", plot().code == 2, "")
+    if HAVE_MATPLOTLIB:
+        done = plot(os.path.join(out, "lstsq.csv"), "--out", written("a_file", "x"))
+        checks.check("plot_study.py: a folder that cannot be made is code 3", done.code == 3 and "cannot write" in done.err, done)
+        failed = [line for line in csv.DictReader(open(os.path.join(out, "range.csv"), encoding="utf-8")) if line["solved"] == "0"]
+        path = os.path.join(folder, "failed.csv")
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, failed[0].keys())
+            writer.writeheader()
+            writer.writerows(failed)
+        done = plot(path, "--out", folder)
+        checks.check("plot_study.py: draws cases that all failed", done.code == 0 and "range_4n.png" in done.out, done)
+
+
+def main():
+    checks = Checks()
+    with Folder() as folder:
+        out = check_one_command(checks, folder)
+        check_wrong_use(checks, folder)
+        check_bad_files(checks, folder, out)
+    code = checks.finish()
+    if code == 0 and not HAVE_MATPLOTLIB:
+        print("skipped: no figure was drawn, because matplotlib is missing")
+        return 77
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
