@@ -4,6 +4,7 @@ batch as well as at once, and a sketched ridge solve is the vector of attributio
 
 Run by CTest as cli.attribution. The features are those of data/gradient_features.py, of a network that it trains.
 """
+import importlib
 import json
 import math
 import os
@@ -24,6 +25,12 @@ def python(arguments, folder):
     return run_command([sys.executable, SCRIPT, *map(str, arguments)], cwd=folder)
 
 
+def load_script():
+    """The script as a module."""
+    sys.path.insert(0, os.path.dirname(SCRIPT))
+    return importlib.import_module("gradient_features")
+
+
 def features_of(path):
     """(p, examples) and (p, queries), in FP64."""
     with h5py.File(path, "r") as file:
@@ -42,6 +49,23 @@ def check_gradients(checks, folder):
     checks.check("features: written", done.code == 0, done)
     a, b = features_of(os.path.join(folder, "f.h5"))
     checks.check("features: one column an example", a.shape == (PARAMETERS, EXAMPLES) and b.shape == (PARAMETERS, QUERIES), a.shape)
+    # Every tenth slope of a small network in FP64 against central differences of its loss.
+    maker, generator = load_script(), np.random.default_rng(3)
+    weights = [[generator.standard_normal(shape) for shape in ((i, o), (o,))] for i, o in ((5, 7), (7, 6), (6, 3))]
+    point, label = generator.standard_normal((1, 5)), np.array([1])
+    found, at = maker.gradients(weights, point, label)[0], 0
+    for part in (part for layer in weights for part in layer):
+        for k in range(0, part.size, 10):
+            losses = []
+            for step in (1e-5, -1e-5):
+                part.flat[k] += step
+                logits = maker.forward(weights, point)[-1][0]
+                losses.append(np.log(np.exp(logits).sum()) - logits[label[0]])
+                part.flat[k] -= step
+            slope = (losses[0] - losses[1]) / 2e-5
+            checks.check(f"features: slope {at + k} is that of the loss", abs(found[at + k] - slope) < 1e-5 * (1 + abs(slope)),
+                         (found[at + k], slope))
+        at += part.size
     of_bias = a[-4:]
     checks.check("features: the last bias's gradient sums to 0 and has one negative part", np.allclose(of_bias.sum(axis=0), 0, atol=1e-6) and
                  np.all((of_bias < 0).sum(axis=0) == 1), of_bias[:, :3])

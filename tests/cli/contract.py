@@ -68,7 +68,7 @@ HELP = {
                     "--repeats", *MACHINE_OPTIONS, *RUN_OPTIONS],
 }
 # Flags, and options whose absence is their default.
-NO_DEFAULT = {"--help", "--version", "--ignore-launcher", "--quiet", "--verbose", "--report", "--sketch-rows",
+NO_DEFAULT = {"--help", "--version", "--ignore-launcher", "--no-coherence", "--quiet", "--verbose", "--report", "--sketch-rows",
               "--standard-errors", "--from-sketch", "--merge", "--resume", "--transpose", "--json"}
 ONE_PASS = ["--method", "sketch-solve"]
 METHODS = {"refine": [], "sketch-solve": ONE_PASS}  # refine is the default
@@ -520,8 +520,12 @@ def check_bench_grid(checks, folder):
                 "--family", "sparsestack,blockperm,flashblockrow", "--kappa", "1,2", "--block-nnz", 4, "--block-rows", 128,
                 "--input-blocks", "interleaved,contiguous", "--kernel", "auto,flash,gaussian", "--repeats", 1], cwd=folder)
     values = [strict_json(line) for line in done.out.splitlines()]
-    # A row count: sparsestack for both d; blockperm for d = 256, kappa x kind of blocks. On the host, kernel auto alone.
-    checks.check("bench grid: a line for every case that exists", done.code == 0 and len(values) == 2 * (2 + 4), done)
+    # A row count: sparsestack and a dense S for both d; blockperm for d = 256, kappa x kind of blocks. The host has kernel auto and
+    # gaussian alone.
+    checks.check("bench grid: a line for every case that exists", done.code == 0 and len(values) == 2 * (2 + 2 + 4), done)
+    checks.check("bench grid: a dense S by BLAS", [v["d"] for v in values if v["family"] == "gaussian"] == 2 * [256, 300] and all(
+        v["kernel"] == "blas" and 0 < v["build_ms"] < v["complete_ms"] > v["apply_ms"] > 0 for v in values if v["family"] == "gaussian"),
+                 done)
     checks.check("bench grid: m and d are exact", {(v["m"], v["d"]) for v in values} == {
         (3001, 256), (3001, 300), (4096, 256), (4096, 300)}, done.out)
     blocks = [v for v in values if v["family"] == "blockperm"]
