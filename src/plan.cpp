@@ -106,12 +106,12 @@ bool shrink_to_fit(const SketchSpec& spec, const PlanLimits& limits, std::int64_
   if (device) {
     throw Error(
         ErrorKind::kMemory,
-        fmt::format("this needs {} of page-locked host memory on a rank (chunks of {} rows{}), but {} may be used; "
-                    "use {}fewer --chunk-rows",
+        fmt::format("this needs {} of page-locked host memory on a rank (chunks of {} rows{}), but {} may be used, of "
+                    "what is {}; use {}fewer --chunk-rows or {}",
                     bytes_text(plan.host_bytes), plan.chunk_rows,
                     plan.residency == Residency::kHost ? " and all rows of A" : "",
-                    bytes_text(limits.host_memory_bytes),
-                    plan.residency == Residency::kHost ? "--residency file, more nodes or " : ""));
+                    bytes_text(limits.host_memory_bytes), describe(limits.host_memory_bound),
+                    plan.residency == Residency::kHost ? "--residency file, " : "", remedy(limits.host_memory_bound)));
   }
   std::string parts = fmt::format("sketch of {} x {} and its factorisation {}, scratch {}, chunks of {} rows {}", rows,
                                   cols, bytes_text(plan.sketch_bytes + plan.factor_bytes),
@@ -119,12 +119,12 @@ bool shrink_to_fit(const SketchSpec& spec, const PlanLimits& limits, std::int64_
   if (plan.slab_bytes > 0) parts += ", rows of A " + bytes_text(plan.slab_bytes);
   if (plan.copies_bytes > 0) parts += ", copies of the sketch for its files " + bytes_text(plan.copies_bytes);
   if (plan.source_bytes > 0) parts += ", chunks of the files " + bytes_text(plan.source_bytes);
-  throw Error(ErrorKind::kMemory,
-              fmt::format("this needs {} on a rank ({}), but {} may be used; use {}{}fewer --chunk-rows or more "
-                          "--memory",
-                          bytes_text(plan.total_bytes()), parts, bytes_text(limits.memory_bytes),
-                          plan.slab_bytes == 0 ? "" : "--residency file, more ranks, ",
-                          compression == Compression::kGram ? "" : "a smaller --oversample, "));
+  throw Error(
+      ErrorKind::kMemory,
+      fmt::format("this needs {} on a rank ({}), but {} are {}; use {}{}fewer --chunk-rows or {}",
+                  bytes_text(plan.total_bytes()), parts, bytes_text(limits.memory_bytes), describe(limits.memory_bound),
+                  plan.slab_bytes == 0 ? "" : "--residency file, more ranks, ",
+                  compression == Compression::kGram ? "" : "a smaller --oversample, ", remedy(limits.memory_bound)));
 }
 
 }  // namespace
