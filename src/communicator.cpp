@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <new>
 
 #include <fmt/format.h>
 
@@ -17,14 +16,6 @@ namespace tallsketch {
 namespace {
 
 constexpr std::int64_t kBlockElements = std::int64_t{1} << 27;  // keeps a message's bytes below 2^31
-
-Error as_error(const std::exception& e) {
-  if (const auto* error = dynamic_cast<const Error*>(&e)) return *error;
-  if (dynamic_cast<const std::bad_alloc*>(&e) != nullptr) {
-    return Error(ErrorKind::kMemory, "out of host memory; use more ranks, fewer --chunk-rows or a smaller --memory");
-  }
-  return Error(ErrorKind::kInternal, fmt::format("unexpected: {}", e.what()));
-}
 
 }  // namespace
 

@@ -27,6 +27,7 @@
 #include "src/device_row_limits.h"
 #include "src/error.h"
 #include "src/host_memory.h"
+#include "src/host_threads.h"
 #include "src/launch.h"
 #include "src/nccl_reduce.h"
 
@@ -157,7 +158,7 @@ PlanLimits CudaBackend::plan_limits(const SketchJob& job) {
   limits.memory_bytes =
       memory_limit_ > 0 ? static_cast<std::int64_t>(memory_limit_) : std::max<std::int64_t>(1, available);
   limits.memory_bound = memory_limit_ > 0 ? MemoryBound::kAsked : MemoryBound::kFree;
-  const MemoryShare host = host_memory_share(comm_.node_size());
+  const MemoryShare host = host_memory_share(comm_.node_size(), host_threads(comm_));
   limits.host_memory_bytes =
       static_cast<std::int64_t>(kHostShare * static_cast<double>(host.bytes)) + rows_.pinned_bytes();
   limits.host_memory_bound = host.bound;

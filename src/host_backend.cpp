@@ -54,7 +54,7 @@ class HostBackend final : public Backend {
     if (memory_limit_ > 0) {
       limits.memory_bytes = static_cast<std::int64_t>(memory_limit_);
     } else {
-      const MemoryShare share = host_memory_share(comm_.node_size());
+      const MemoryShare share = host_memory_share(comm_.node_size(), threads_);
       limits.memory_bytes = static_cast<std::int64_t>(kShareOfFree * static_cast<double>(share.bytes)) +
                             slab_a_.bytes() + slab_b_.bytes();
       limits.memory_bound = share.bound;

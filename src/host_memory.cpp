@@ -17,6 +17,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// What is left where nothing is: 0 says "unknown", and must not come out when a rank's share of it is taken.
+constexpr std::int64_t kNothing = 1024;
+
 /// The number behind a key of a file of "key number" lines; 0 where there is none.
 std::int64_t number_of(const fs::path& file, const std::string& key) {
   std::ifstream in(file);
@@ -101,7 +104,7 @@ std::optional<std::int64_t> left_in(const fs::path& group, const Controller& con
   if (!limit) return std::nullopt;
   std::int64_t used = number_in(group / controller.usage).value_or(0);
   for (const char* const name : controller.reclaimed) used -= number_of(group / "memory.stat", name);
-  return std::max<std::int64_t>(1, *limit - std::max<std::int64_t>(0, used));
+  return std::max(kNothing, *limit - std::max<std::int64_t>(0, used));
 }
 
 /// The least that this process's group and those above it leave.
@@ -123,11 +126,16 @@ std::optional<std::int64_t> left_by_groups(const Controller& controller, const f
   return least;
 }
 
+// OpenBLAS (0.3.21, x86-64) maps a buffer of 128 MiB at a thread's first call, and tries for ever where there is no room
+// for it; the rest is for the threads of watchdog and readers, and for what MPI maps later.
+constexpr std::int64_t kLibraries = std::int64_t{256} << 20;
+constexpr std::int64_t kStack = std::int64_t{8} << 20;
+
 /// limit - used as a share of this process, kept in `share` where it is the least so far.
 void bound_by(int resource, std::int64_t used, MemoryShare& share) {
   rlimit limit{};
   if (::getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
-  const std::int64_t left = std::max<std::int64_t>(1, static_cast<std::int64_t>(limit.rlim_cur) - used);
+  const std::int64_t left = std::max(kNothing, static_cast<std::int64_t>(limit.rlim_cur) - used);
   if (share.bytes == 0 || left < share.bytes) share.bytes = left;
 }
 
@@ -142,22 +150,23 @@ MemoryShare free_host_memory(const fs::path& root) {
   return share;
 }
 
-MemoryShare free_address_space() {
+MemoryShare free_address_space(int threads) {
   // proc(5), statm: size, resident, shared, text, lib, data + stack; in pages
   std::ifstream statm("/proc/self/statm");
   std::array<std::int64_t, 6> pages{};
   for (std::int64_t& count : pages) statm >> count;
   const std::int64_t page = ::sysconf(_SC_PAGESIZE);
   MemoryShare share{0, MemoryBound::kAddressSpace};
-  bound_by(RLIMIT_AS, pages[0] * page, share);
-  bound_by(RLIMIT_DATA, pages[5] * page, share);
+  const std::int64_t later = kLibraries + threads * kStack;
+  bound_by(RLIMIT_AS, pages[0] * page + later, share);
+  bound_by(RLIMIT_DATA, pages[5] * page + later, share);
   return share;
 }
 
-MemoryShare host_memory_share(int ranks_of_node) {
+MemoryShare host_memory_share(int ranks_of_node, int threads) {
   MemoryShare share = free_host_memory();
   share.bytes /= ranks_of_node;
-  const MemoryShare own = free_address_space();
+  const MemoryShare own = free_address_space(threads);
   return own.bytes > 0 && (share.bytes == 0 || own.bytes < share.bytes) ? own : share;
 }
 
@@ -166,7 +175,7 @@ const char* describe(MemoryBound bound) {
     case MemoryBound::kAsked: return "allowed by --memory";
     case MemoryBound::kFree: return "free";
     case MemoryBound::kControlGroup: return "left by the memory limit of this job or container (cgroup)";
-    case MemoryBound::kAddressSpace: return "left by ulimit -v or -d";
+    case MemoryBound::kAddressSpace: return "left by ulimit -v or -d beside some 260 MiB that libraries and threads will map";
   }
   return "unknown";
 }

@@ -27,11 +27,12 @@ struct MemoryShare {
 ///         (memory.limit_in_bytes, memory.usage_in_bytes), proc(5) (/proc/PID/cgroup and mountinfo)
 MemoryShare free_host_memory(const std::filesystem::path& root = "/");
 
-/// What ulimit -v and -d leave to this process; bytes 0 without such limits.
-MemoryShare free_address_space();
+/// What ulimit -v and -d leave to this process beside what libraries will still map; bytes 0 without such limits.
+/// threads  that will be started, each with a stack
+MemoryShare free_address_space(int threads);
 
 /// Of one of so many ranks of the node: an equal share of the node's, but no more than the process's own limits leave.
-MemoryShare host_memory_share(int ranks_of_node);
+MemoryShare host_memory_share(int ranks_of_node, int threads);
 
 /// "left by the memory limit of this job (cgroup)", and what to change: "more memory for the job (Slurm: --mem)".
 const char* describe(MemoryBound bound);

@@ -94,7 +94,7 @@ TEST_CASE("A limit of cgroup v2 leaves what is not used, page cache counted as f
   root.write("sys/fs/cgroup/slurm/job_7/step_0/memory.high", std::to_string(2048 * kMiB));
   check_share(root.free(), 2048 * kMiB, MemoryBound::kControlGroup);
   root.unified_group("/slurm/job_7/step_0", std::to_string(10 * kMiB), 11 * kMiB, 0);  // full: not "unknown"
-  check_share(root.free(), 1, MemoryBound::kControlGroup);
+  check_share(root.free(), 1024, MemoryBound::kControlGroup);  // so much that a share of it is not 0
 }
 
 TEST_CASE("The tightest of a process's cgroup and those above it counts: Slurm limits the job, not the step") {
@@ -151,18 +151,19 @@ TEST_CASE("What cannot be read is unknown, and limits nothing") {
 TEST_CASE("ulimit -v leaves what is not mapped yet, to every rank by itself") {
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_AS, &before) == 0);
-  if (before.rlim_cur == RLIM_INFINITY) CHECK(free_address_space().bytes == 0);
+  if (before.rlim_cur == RLIM_INFINITY) CHECK(free_address_space(1).bytes == 0);
   rlimit limit = before;
   limit.rlim_cur = std::size_t{64} << 30;
   const bool allowed = before.rlim_cur > limit.rlim_cur && ::setrlimit(RLIMIT_AS, &limit) == 0;
   REQUIRE(allowed);
-  const MemoryShare share = free_address_space();
+  const MemoryShare share = free_address_space(1), with_threads = free_address_space(101);
+  CHECK(share.bytes - with_threads.bytes >= 799 * kMiB);  // a hundred stacks
   CHECK(share.bound == MemoryBound::kAddressSpace);
   CHECK(share.bytes < std::int64_t{64} << 30);
   CHECK(share.bytes > std::int64_t{32} << 30);
   limit.rlim_cur = std::size_t{2} << 30;
   REQUIRE(::setrlimit(RLIMIT_AS, &limit) == 0);
-  const MemoryShare alone = host_memory_share(1), one_of_many = host_memory_share(1'000'000);
+  const MemoryShare alone = host_memory_share(1, 1), one_of_many = host_memory_share(1'000'000, 1);
   REQUIRE(::setrlimit(RLIMIT_AS, &before) == 0);
   CHECK(alone.bytes <= std::int64_t{2} << 30);
   CHECK(one_of_many.bytes < 100 * kMiB);  // of a million ranks, what the machine has free is less
