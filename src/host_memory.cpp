@@ -175,7 +175,8 @@ const char* describe(MemoryBound bound) {
     case MemoryBound::kAsked: return "allowed by --memory";
     case MemoryBound::kFree: return "free";
     case MemoryBound::kControlGroup: return "left by the memory limit of this job or container (cgroup)";
-    case MemoryBound::kAddressSpace: return "left by ulimit -v or -d beside some 260 MiB that libraries and threads will map";
+    case MemoryBound::kAddressSpace:
+      return "left by ulimit -v or -d beside some 260 MiB that libraries and threads will map";
   }
   return "unknown";
 }
