@@ -24,6 +24,8 @@ GpuPlanner::GpuPlanner(const GpuModel& gpu, ResidencyChoice residency, std::uint
 PlanLimits GpuPlanner::plan_limits(const SketchJob& job) {
   PlanLimits limits = device_row_limits(job, residency_);
   limits.memory_bytes = memory_bytes_;
+  const bool whole = memory_bytes_ == static_cast<std::int64_t>(gpu_.memory) - kReserve;
+  limits.memory_bound = whole ? MemoryBound::kFree : MemoryBound::kAsked;
   limits.host_memory_bytes = static_cast<std::int64_t>(kHostShare * gpu_.host_memory);
   limits.scratch_bytes = [](std::int64_t) { return kScratchBytes; };
   return limits;
