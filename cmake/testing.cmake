@@ -51,6 +51,9 @@ endif()
 # Catch2's main, compiled once (Catch2 2.x: 10 s).
 add_library(tallsketch_test_main OBJECT support/mpi_main.cpp)
 target_link_libraries(tallsketch_test_main PUBLIC tallsketch_options MPI::MPI_C Catch2::Catch2)
+if(TALLSKETCH_SANITIZE)
+  target_compile_options(tallsketch_test_main PRIVATE -O0)  # Catch2 itself: over 20 s of a core with -O1
+endif()
 
 # What a program of tests needs, compiled once: nothing, or a device.
 add_library(tallsketch_requirement_none OBJECT support/requirement_none.cpp)
