@@ -7,12 +7,13 @@ usage() {
   cat <<'TEXT'
 usage: ./bootstrap.sh demo|test|build|deps
   demo    build, then solve a real and a generated problem on 2 MPI ranks
-  test    build with warnings as errors, then run all tests
+  test    build with warnings as errors, then run all tests, and some of them again with sanitizers
   build   configure and build; with a CUDA toolkit the CUDA backend too
   deps    only install the Debian/Ubuntu packages that are missing
 Needs root or sudo only while packages are missing. Environment:
   TALLSKETCH_JOBS=N      compile jobs (default: by cores and memory)
   TALLSKETCH_NO_DEPS=1   install nothing
+  TALLSKETCH_NO_SANITIZERS=1  test: leave the builds with sanitizers out
 TEXT
 }
 
@@ -186,10 +187,35 @@ demo() {
 }
 
 # ---- test --------------------------------------------------------------------------------------------------------
+# can_sanitize KIND: whether the compiler has the library of -fsanitize=KIND.
+can_sanitize() {
+  local probe=build/sanitizer_probe
+  mkdir -p build
+  printf 'int main() {}\n' | "${CXX:-g++}" -x c++ "-fsanitize=$1" -o "$probe" - 2>/dev/null && rm -f "$probe"
+}
+
+# sanitized_suite PRESET KIND: the tests of that suite (tests/CMakeLists.txt), which alone are built.
+sanitized_suite() {
+  if ! can_sanitize "$2"; then
+    say "suite of preset $1: skipped, ${CXX:-g++} cannot link -fsanitize=$2 here"
+    return
+  fi
+  configure "$1" -DTALLSKETCH_WERROR=ON
+  compile "$1" "$1_suite" || return 1
+  say "suite of preset $1"
+  ctest --test-dir "build/$1" --output-on-failure --parallel "$(jobs)" -L "^$1_suite\$" --no-tests=error
+}
+
 run_tests() {
   local status=0
+  # The other builds first, so that the last lines on the terminal are those of the whole suite.
+  if [[ ${TALLSKETCH_NO_SANITIZERS:-0} == 1 ]]; then
+    say "suites with sanitizers: skipped (TALLSKETCH_NO_SANITIZERS=1)"
+  else
+    sanitized_suite asan address || status=1
+    sanitized_suite tsan thread || status=1
+  fi
   build_all all -DTALLSKETCH_WERROR=ON
-  # The CUDA build first, so that the last lines on the terminal are those of the whole suite.
   if ((cuda_built)); then
     say "tests of preset cuda that need a GPU (skipped where there is none)"
     ctest --test-dir build/cuda --output-on-failure --parallel "$(jobs)" -L cuda --no-tests=ignore || status=1

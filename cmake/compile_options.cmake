@@ -22,7 +22,7 @@ if(TALLSKETCH_SANITIZE)
   if(NOT TALLSKETCH_SANITIZE MATCHES "^(address|undefined|address,undefined|undefined,address|thread)$")
     message(FATAL_ERROR "TALLSKETCH_SANITIZE=${TALLSKETCH_SANITIZE}: allowed are address,undefined and thread")
   endif()
-  set(sanitizer_flags -fsanitize=${TALLSKETCH_SANITIZE} -fno-omit-frame-pointer -g)
+  set(sanitizer_flags -fsanitize=${TALLSKETCH_SANITIZE} -fno-omit-frame-pointer -g1)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     list(APPEND sanitizer_flags -Wno-maybe-uninitialized)  # false alarms on instrumented standard headers
   endif()

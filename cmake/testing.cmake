@@ -21,13 +21,20 @@ set(tallsketch_test_environment
   OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_hwloc_default_binding_policy=none
   OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
   OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1)
+# A finding of a sanitizer has a code that no documented exit of the program has, whatever a test expects.
+set(tallsketch_finding 99)
+# halt_on_error is the default of AddressSanitizer, and what -fno-sanitize-recover makes of UBSan's findings.
 if(TALLSKETCH_SANITIZE MATCHES "address")
   list(APPEND tallsketch_test_environment
-    "ASAN_OPTIONS=fast_unwind_on_malloc=0:protect_shadow_gap=0"
-    "LSAN_OPTIONS=suppressions=${CMAKE_CURRENT_SOURCE_DIR}/support/lsan.supp:print_suppressions=0")
+    "ASAN_OPTIONS=fast_unwind_on_malloc=0:protect_shadow_gap=0:allocator_may_return_null=1:exitcode=${tallsketch_finding}"
+    "UBSAN_OPTIONS=print_stacktrace=1:exitcode=${tallsketch_finding}"
+    "LSAN_OPTIONS=suppressions=${CMAKE_CURRENT_SOURCE_DIR}/support/lsan.supp:print_suppressions=0:exitcode=${tallsketch_finding}")
 endif()
+# libgomp's barriers are not instrumented: teams of one thread (OMP_NUM_THREADS above) need none, and leave the program's own
+# threads, which are what the suite is about.
 if(TALLSKETCH_SANITIZE MATCHES "thread")
-  list(APPEND tallsketch_test_environment "TSAN_OPTIONS=ignore_noninstrumented_modules=1")
+  list(APPEND tallsketch_test_environment
+    "TSAN_OPTIONS=ignore_noninstrumented_modules=1:second_deadlock_stack=1:exitcode=${tallsketch_finding}")
 endif()
 # Sanitizers slow everything down; limits are written for Release.
 set(tallsketch_timeout_factor 1)
@@ -44,10 +51,17 @@ endif()
 # Catch2's main, compiled once (Catch2 2.x: 10 s).
 add_library(tallsketch_test_main OBJECT support/mpi_main.cpp)
 target_link_libraries(tallsketch_test_main PUBLIC tallsketch_options MPI::MPI_C Catch2::Catch2)
+if(TALLSKETCH_SANITIZE)
+  target_compile_options(tallsketch_test_main PRIVATE -O0)  # Catch2 itself: over 20 s of a core with -O1
+endif()
 
-# A program of tests; requirement is requirement_none.cpp or requirement_device.cpp.
+# What a program of tests needs, compiled once: nothing, or a device.
+add_library(tallsketch_requirement_none OBJECT support/requirement_none.cpp)
+target_link_libraries(tallsketch_requirement_none PUBLIC tallsketch_options)
+
+# A program of tests; requirement is a source file, or the objects of one.
 function(tallsketch_test_program target requirement)
-  add_executable(${target} ${ARGN} support/${requirement} $<TARGET_OBJECTS:tallsketch_test_main>)
+  add_executable(${target} ${ARGN} ${requirement} $<TARGET_OBJECTS:tallsketch_test_main>)
   target_link_libraries(${target} PRIVATE
     tallsketch_core tallsketch_test_support tallsketch_sanitizer_support MPI::MPI_C LAPACKE::LAPACKE Catch2::Catch2)
 endfunction()
@@ -83,7 +97,7 @@ endmacro()
 
 function(tallsketch_unit_test name)
   tallsketch_parse_test(${ARGN})
-  tallsketch_test_program(${test_TARGET} requirement_none.cpp ${test_FILES})
+  tallsketch_test_program(${test_TARGET} $<TARGET_OBJECTS:tallsketch_requirement_none> ${test_FILES})
   add_test(NAME ${name} COMMAND ${test_TARGET})
   tallsketch_test_properties(${name} ${test_PROCESSORS} ${test_TIMEOUT} "${test_LABELS}")
 endfunction()
@@ -103,7 +117,7 @@ endfunction()
 
 function(tallsketch_mpi_test name)
   tallsketch_parse_test(${ARGN})
-  tallsketch_test_program(${test_TARGET} requirement_none.cpp ${test_FILES})
+  tallsketch_test_program(${test_TARGET} $<TARGET_OBJECTS:tallsketch_requirement_none> ${test_FILES})
   foreach(ranks IN LISTS test_RANKS)
     tallsketch_add_mpi_run(${name} ${test_TARGET} ${ranks} ${test_TIMEOUT} "mpi;${test_LABELS}")
   endforeach()
@@ -112,7 +126,7 @@ endfunction()
 function(tallsketch_cuda_test name)
   tallsketch_parse_test(${ARGN})
   if(TALLSKETCH_WITH_CUDA)
-    tallsketch_test_program(${test_TARGET} requirement_device.cpp ${test_FILES})
+    tallsketch_test_program(${test_TARGET} support/requirement_device.cpp ${test_FILES})
   endif()
   set(runs ${test_RANKS})
   if(NOT runs)
@@ -161,4 +175,18 @@ function(tallsketch_script_test name script)
     TALLSKETCH_SOURCE_DIR=${PROJECT_SOURCE_DIR} TALLSKETCH_BUILD_DIR=${PROJECT_BINARY_DIR}
     TALLSKETCH_CUDA=${cuda} TALLSKETCH_HDF5_PARALLEL=${TALLSKETCH_HDF5_PARALLEL}
     MPIEXEC=${MPIEXEC_EXECUTABLE} CMAKE=${CMAKE_COMMAND} "CMAKE_GENERATOR=${CMAKE_GENERATOR}" PYTHONDONTWRITEBYTECODE=1)
+endfunction()
+
+# The tests that CI runs with sanitizers too: label and target <suite>_suite, which builds just what these need.
+function(tallsketch_sanitizer_suite suite)
+  add_custom_target(${suite}_suite)
+  foreach(name IN LISTS ARGN)
+    set_property(TEST ${name} APPEND PROPERTY LABELS ${suite}_suite)
+    string(REGEX REPLACE "\\.np[0-9]+$" "" target "test_${name}")
+    string(REPLACE "." "_" target "${target}")
+    if(NOT TARGET ${target})
+      set(target tallsketch)  # a script's
+    endif()
+    add_dependencies(${suite}_suite ${target})
+  endforeach()
 endfunction()

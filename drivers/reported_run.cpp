@@ -108,7 +108,7 @@ void ReportedRun::attempt(const std::function<void()>& work) {
       failure_ = e;
       if (!e.agreed() && comm.size() > 1) abort_with_report(e);
     } catch (const std::exception& e) {
-      abort_with_report(Error(ErrorKind::kInternal, fmt::format("unexpected: {}", e.what())));
+      abort_with_report(as_error(e));
     }
   });
 }

@@ -180,7 +180,7 @@ int run_or_tell(int argc, char** argv, const Communicator& comm) {
     print_once(comm, stderr, fmt::format("tallsketch: error: {}\n", printable(e.text())));
     return e.exit_code();
   } catch (const std::exception& e) {
-    comm.abort_alone(Error(ErrorKind::kInternal, fmt::format("unexpected: {}", e.what())));
+    comm.abort_alone(as_error(e));
   }
 }
 
@@ -218,6 +218,7 @@ int main(int argc, char** argv) {
     return result;
   } catch (const std::exception& e) {
     std::fputs(fmt::format("tallsketch: error: {}\n", e.what()).c_str(), stderr);
-    return static_cast<int>(ErrorKind::kCommunication);
+    const bool no_memory = as_error(e).kind() == ErrorKind::kMemory;
+    return static_cast<int>(no_memory ? ErrorKind::kMemory : ErrorKind::kCommunication);
   }
 }

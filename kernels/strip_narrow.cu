@@ -2,6 +2,7 @@
 // tables in shared memory, and the sums of all slots beside them. What the words mean: strip_plan.h.
 #include <algorithm>
 
+#include "kernels/launch_shape.h"
 #include "kernels/rounding.h"
 #include "kernels/strip_engine.h"
 
@@ -21,6 +22,7 @@ struct NarrowShape {
   const float* b;
   float* partials;  // (block, slot of all CTAs, column)
   std::int64_t rows, pitch, cols;
+  std::int64_t first_col;  // of this launch
   std::int64_t first_tile, tiles;
   std::int64_t batch_rows, first_row;
   std::int32_t tile_rows, tiles_per_batch;
@@ -94,7 +96,7 @@ __global__ void __launch_bounds__(kThreads) narrow_kernel(NarrowShape shape) {
   auto* const rows = reinterpret_cast<Row*>(tables + shape.tiles_at_once * shape.table_bytes);
   Row* const sums = rows + shape.tiles_at_once * shape.tile_stride;
   const int all_slots = shape.cluster * shape.slots;
-  const std::int64_t column = std::int64_t{blockIdx.y} * kColumns;
+  const std::int64_t column = shape.first_col + std::int64_t{blockIdx.y} * kColumns;
   const std::int64_t begin = split_begin(blockIdx.x, gridDim.x, shape.tiles);
   const std::int64_t end = split_begin(blockIdx.x + 1, gridDim.x, shape.tiles);
   for (int slot = threadIdx.x; slot < all_slots; slot += kThreads) sums[slot] = Row{};
@@ -197,9 +199,14 @@ cudaError_t launch(NarrowShape shape, std::int64_t* blocks, cudaStream_t stream)
   const cudaError_t status = cudaFuncSetAttribute(narrow_kernel<kColumns>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                   static_cast<int>(shared));
   if (status != cudaSuccess) return status;
-  const dim3 grid(static_cast<unsigned>(*blocks), static_cast<unsigned>(divide_up(shape.cols, kColumns)));
-  narrow_kernel<kColumns><<<grid, kThreads, shared, stream>>>(shape);
-  return cudaGetLastError();
+  // More columns than a grid holds take another launch: a block's sums stay those of its own columns.
+  for (; shape.first_col < shape.cols; shape.first_col += kMaxGridY * kColumns) {
+    const dim3 grid(static_cast<unsigned>(*blocks),
+                    static_cast<unsigned>(blocks_for(shape.cols - shape.first_col, kColumns, kMaxGridY)));
+    narrow_kernel<kColumns><<<grid, kThreads, shared, stream>>>(shape);
+    if (const cudaError_t launched = cudaGetLastError(); launched != cudaSuccess) return launched;
+  }
+  return cudaSuccess;
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <new>
 #include <thread>
 
 #include <fmt/format.h>
@@ -22,14 +21,6 @@ constexpr std::int64_t kBlockElements = std::int64_t{1} << 27;  // keeps a messa
 constexpr int kLastWord = 1;                                    // the tag of abort_alone's messages
 // For other ranks to hear it: their watchdogs look five times a second, and then wait for 0.4 s.
 constexpr std::chrono::milliseconds kParting{500};
-
-Error as_error(const std::exception& e) {
-  if (const auto* error = dynamic_cast<const Error*>(&e)) return *error;
-  if (dynamic_cast<const std::bad_alloc*>(&e) != nullptr) {
-    return Error(ErrorKind::kMemory, "out of host memory; use more ranks, fewer --chunk-rows or a smaller --memory");
-  }
-  return Error(ErrorKind::kInternal, fmt::format("unexpected: {}", e.what()));
-}
 
 }  // namespace
 

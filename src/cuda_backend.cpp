@@ -26,7 +26,8 @@
 #include "src/cuda_timing.h"
 #include "src/device_row_limits.h"
 #include "src/error.h"
-#include "src/host_buffer.h"
+#include "src/host_memory.h"
+#include "src/host_threads.h"
 #include "src/launch.h"
 #include "src/nccl_reduce.h"
 
@@ -156,10 +157,11 @@ PlanLimits CudaBackend::plan_limits(const SketchJob& job) {
   const std::int64_t available = static_cast<std::int64_t>(free) / ranks_on_device_ + held - kReserve;
   limits.memory_bytes =
       memory_limit_ > 0 ? static_cast<std::int64_t>(memory_limit_) : std::max<std::int64_t>(1, available);
-  limits.memory_asked = memory_limit_ > 0;
+  limits.memory_bound = memory_limit_ > 0 ? MemoryBound::kAsked : MemoryBound::kFree;
+  const MemoryShare host = host_memory_share(comm_.node_size(), host_threads(comm_));
   limits.host_memory_bytes =
-      static_cast<std::int64_t>(kHostShare * static_cast<double>(free_host_memory() / comm_.node_size())) +
-      rows_.pinned_bytes();
+      static_cast<std::int64_t>(kHostShare * static_cast<double>(host.bytes)) + rows_.pinned_bytes();
+  limits.host_memory_bound = host.bound;
   const std::int64_t kept_rows = job.kept && rows_.are_kept() ? job_.rows.size() : 0;  // taken at once
   limits.scratch_bytes = [=, spec = job.spec, kernel = kernel_](std::int64_t rows) {
     return gram ? DeviceGram::bytes(shape.n, shape.r, shape.a_type)

@@ -1,6 +1,8 @@
 #include "src/error.h"
 
 #include <limits>
+#include <new>
+#include <system_error>
 
 namespace tallsketch {
 
@@ -23,6 +25,19 @@ const char* status_word(ErrorKind kind) {
 std::string Error::text() const {
   if (kind_ != ErrorKind::kInternal || agreed_) return what();  // an agreed one has its origin's place already
   return fmt::format("{} [{}:{}]", what(), where_.file_name(), where_.line());
+}
+
+Error as_error(const std::exception& e) {
+  if (const auto* error = dynamic_cast<const Error*>(&e)) return *error;
+  if (dynamic_cast<const std::bad_alloc*>(&e) != nullptr) {
+    return Error(ErrorKind::kMemory, "out of host memory; use more ranks, fewer --chunk-rows or a smaller --memory");
+  }
+  // What starting a thread throws where there is no room for its stack, or too many run.
+  const auto* system = dynamic_cast<const std::system_error*>(&e);
+  if (system != nullptr && system->code() == std::errc::resource_unavailable_try_again) {
+    return Error(ErrorKind::kMemory, "a thread could not be started; raise ulimit -v (memory) or ulimit -u (threads)");
+  }
+  return Error(ErrorKind::kInternal, fmt::format("unexpected: {}", e.what()));
 }
 
 int checked_int(std::int64_t value, const char* what, std::source_location where) {

@@ -2,6 +2,7 @@
 // Thrown anywhere above kernels/; agreed on by all ranks in communicator.h; reported once by drivers/tallsketch.cpp.
 #pragma once
 
+#include <exception>
 #include <source_location>
 #include <stdexcept>
 #include <string>
@@ -50,6 +51,9 @@ inline void require(bool condition, ErrorKind kind, const std::string& message,
                     std::source_location where = std::source_location::current()) {
   if (!condition) throw Error(kind, message, where);
 }
+
+/// Any exception as an Error: itself; kMemory for memory or threads that the system refuses; else kInternal.
+Error as_error(const std::exception& e);
 
 /// value as a 32-bit library integer, or Error{kMemory} "needs 64-bit BLAS".
 int checked_int(std::int64_t value, const char* what, std::source_location where = std::source_location::current());

@@ -26,7 +26,7 @@ std::int64_t GpuPlanner::usable_memory(const GpuModel& gpu) { return static_cast
 PlanLimits GpuPlanner::plan_limits(const SketchJob& job) {
   PlanLimits limits = device_row_limits(job, residency_);
   limits.memory_bytes = memory_bytes_;
-  limits.memory_asked = memory_asked_;
+  limits.memory_bound = memory_asked_ ? MemoryBound::kAsked : MemoryBound::kFree;
   limits.host_memory_bytes = static_cast<std::int64_t>(kHostShare * gpu_.host_memory);
   limits.scratch_bytes = [](std::int64_t) { return kScratchBytes; };
   return limits;

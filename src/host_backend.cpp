@@ -20,6 +20,7 @@
 #include "src/host_buffer.h"
 #include "src/host_gram.h"
 #include "src/host_half_sketch.h"
+#include "src/host_memory.h"
 #include "src/host_reduce_timing.h"
 #include "src/host_solve_costs.h"
 #include "src/host_threads.h"
@@ -53,10 +54,14 @@ class HostBackend final : public Backend {
   PlanLimits plan_limits(const SketchJob& job) override {
     release(job.kept);  // what an earlier job held is free for this one
     PlanLimits limits;
-    limits.memory_bytes = memory_limit_ > 0
-                              ? static_cast<std::int64_t>(memory_limit_)
-                              : free_host_memory() / comm_.node_size() + slab_a_.bytes() + slab_b_.bytes();
-    limits.memory_asked = memory_limit_ > 0;
+    if (memory_limit_ > 0) {
+      limits.memory_bytes = static_cast<std::int64_t>(memory_limit_);
+    } else {
+      const MemoryShare share = host_memory_share(comm_.node_size(), threads_);
+      limits.memory_bytes = static_cast<std::int64_t>(kShareOfFree * static_cast<double>(share.bytes)) +
+                            slab_a_.bytes() + slab_b_.bytes();
+      limits.memory_bound = share.bound;
+    }
     limits.asked = residency_;
     limits.source_bytes = job.source_bytes;
     limits.sketch_copies = job.sketch_copies;
@@ -305,7 +310,8 @@ class HostBackend final : public Backend {
   }
 
  private:
-  static constexpr int kLanes = 2;  // one is filled while the other is computed with
+  static constexpr double kShareOfFree = 0.9;  // the rest is for what no plan counts: MPI's buffers, stacks, others
+  static constexpr int kLanes = 2;             // one is filled while the other is computed with
 
   /// One chunk on its way, as it is encoded.
   struct Lane {

@@ -1,8 +1,6 @@
 #include "src/host_buffer.h"
 
 #include <cstdlib>
-#include <fstream>
-#include <string>
 
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -27,16 +25,5 @@ HostBuffer::HostBuffer(std::int64_t bytes) : bytes_(bytes) {
 }
 
 void HostBuffer::Free::operator()(std::byte* p) const { std::free(p); }
-
-std::int64_t free_host_memory() {
-  std::ifstream meminfo("/proc/meminfo");
-  std::string key, unit;
-  std::int64_t kib = 0;
-  while (meminfo >> key >> kib) {
-    if (key == "MemAvailable:") return kib * 1024;
-    std::getline(meminfo, unit);
-  }
-  return 0;  // unknown: the plan then does not judge
-}
 
 }  // namespace tallsketch

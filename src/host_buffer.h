@@ -26,7 +26,4 @@ class HostBuffer {
   std::int64_t bytes_ = 0;
 };
 
-/// Bytes of host memory that are free now, all ranks of the node together.
-std::int64_t free_host_memory();
-
 }  // namespace tallsketch

@@ -106,12 +106,12 @@ bool shrink_to_fit(const SketchSpec& spec, const PlanLimits& limits, std::int64_
   if (device) {
     throw Error(
         ErrorKind::kMemory,
-        fmt::format("this needs {} of page-locked host memory on a rank (chunks of {} rows{}), but {} may be used; "
-                    "use {}fewer --chunk-rows",
+        fmt::format("this needs {} of page-locked host memory on a rank (chunks of {} rows{}), but {} may be used, of "
+                    "what is {}; use {}fewer --chunk-rows or {}",
                     bytes_text(plan.host_bytes), plan.chunk_rows,
                     plan.residency == Residency::kHost ? " and all rows of A" : "",
-                    bytes_text(limits.host_memory_bytes),
-                    plan.residency == Residency::kHost ? "--residency file, more nodes or " : ""));
+                    bytes_text(limits.host_memory_bytes), describe(limits.host_memory_bound),
+                    plan.residency == Residency::kHost ? "--residency file, " : "", remedy(limits.host_memory_bound)));
   }
   const std::int64_t reduced_bytes = plan.sketch_bytes + plan.factor_bytes;
   std::string parts = fmt::format("{} of {} x {} and its factorisation {}, scratch {}",
@@ -130,12 +130,12 @@ bool shrink_to_fit(const SketchSpec& spec, const PlanLimits& limits, std::int64_
   if (reduced_fits && plan.chunk_rows > 1 && plan.chunk_bytes > 0) cures.emplace_back("fewer --chunk-rows");
   if (!reduced_fits) cures.emplace_back("fewer columns");
   // What was asked for is the first thing to change; what the machine has, the last.
-  cures.insert(limits.memory_asked ? cures.begin() : cures.end(),
-               limits.memory_asked ? "more --memory" : "more memory for a rank");
-  throw Error(ErrorKind::kMemory,
-              fmt::format("this needs {} on a rank ({}), but {} may be used; use {}{}", bytes_text(plan.total_bytes()),
-                          parts, bytes_text(limits.memory_bytes), fmt::join(cures, " or "),
-                          reduced_fits ? "" : "; more ranks or smaller chunks do not help: rank 0 factors alone"));
+  cures.insert(limits.memory_bound == MemoryBound::kAsked ? cures.begin() : cures.end(), remedy(limits.memory_bound));
+  throw Error(
+      ErrorKind::kMemory,
+      fmt::format("this needs {} on a rank ({}), but {} are {}; use {}{}", bytes_text(plan.total_bytes()), parts,
+                  bytes_text(limits.memory_bytes), describe(limits.memory_bound), fmt::join(cures, " or "),
+                  reduced_fits ? "" : "; more ranks or smaller chunks do not help: rank 0 factors alone"));
 }
 
 }  // namespace

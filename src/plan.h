@@ -9,6 +9,7 @@
 
 #include "kernels/sketch_spec.h"
 #include "src/cost_model.h"
+#include "src/host_memory.h"
 #include "src/options.h"
 #include "src/problem_shape.h"
 #include "src/residency.h"
@@ -39,9 +40,9 @@ struct Plan {
 /// What the plan has to know of a rank's backend.
 struct PlanLimits {
   std::int64_t memory_bytes = 0;       // free, or --memory; 0: unknown, nothing is refused
-  bool memory_asked = false;           // by --memory
   std::int64_t host_memory_bytes = 0;  // with CUDA, of the host; 0: unknown
-  std::int64_t chunk_rows = 0;         // --chunk-rows, 0: choose
+  MemoryBound memory_bound = MemoryBound::kFree, host_memory_bound = MemoryBound::kFree;  // what they come from
+  std::int64_t chunk_rows = 0;                                                            // --chunk-rows, 0: choose
   // Of a chunk, where nobody chose: large enough to hide what starting a read or a kernel takes, small enough to stay out of
   // the way.
   std::int64_t chunk_bytes = std::int64_t{64} << 20;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include <fmt/format.h>
@@ -127,6 +128,14 @@ void plan_within(PlanLimits limits, const Attempt& attempt, const MethodOptions&
   job = *best;
 }
 
+/// The least over the ranks, and what it comes from there. Collective.
+void agree_on(const Communicator& comm, std::int64_t& bytes, MemoryBound& bound) {
+  const std::int64_t least = comm.min(bytes);
+  constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
+  bound = static_cast<MemoryBound>(comm.min(bytes == least ? static_cast<std::int64_t>(bound) : kNone));
+  bytes = least;
+}
+
 /// Passes over A and seconds, of a job that is planned. Local.
 void predict_plan(const MethodOptions& method, Planner& planner, SketchJob& job) {
   const RowPlace place{job.plan.residency, job.kept};
@@ -233,8 +242,8 @@ std::string describe_job(const SketchJob& job) {
 PlanLimits agreed_limits(const SketchJob& job, std::uint64_t chunk_rows, Planner& planner, const Communicator& comm) {
   PlanLimits limits;
   comm.together([&] { limits = planner.plan_limits(job); });
-  limits.memory_bytes = comm.min(limits.memory_bytes);
-  limits.host_memory_bytes = comm.min(limits.host_memory_bytes);
+  agree_on(comm, limits.memory_bytes, limits.memory_bound);
+  agree_on(comm, limits.host_memory_bytes, limits.host_memory_bound);
   limits.chunk_rows = static_cast<std::int64_t>(chunk_rows);
   return limits;
 }

@@ -43,7 +43,7 @@ class SharedHost final : public Planner {
   SharedHost(Planner& host, std::int64_t memory_bytes) : host_(host), memory_bytes_(memory_bytes) {}
   PlanLimits plan_limits(const SketchJob& job) override {
     PlanLimits limits = host_.plan_limits(job);
-    if (!limits.memory_asked) limits.memory_bytes = memory_bytes_;
+    if (limits.memory_bound != MemoryBound::kAsked) limits.memory_bytes = memory_bytes_;
     return limits;
   }
   SolveCosts solve_costs(const ProblemShape& shape, std::int64_t rows, RowPlace place) const override {

@@ -621,6 +621,7 @@ def files_of(folder, but):
 
 
 def main():
+    one_rank = sys.argv[1:] == ["--one-rank"]  # of each case; the suite of sanitizers, where a start takes long
     checks = Checks()
     print(f"data seed {SEED}")
     with Folder() as top:
@@ -632,7 +633,7 @@ def main():
             cases = [*usage_cases(), *input_cases(whole_bytes), *value_cases(), *communication_cases(), *outputs]
             jobs = []
             for case in cases:
-                for ranks in case.ranks:
+                for ranks in case.ranks[:1] if one_rank else case.ranks:
                     jobs.append((case, ranks, os.path.join(top, f"run.{len(jobs)}")))
                     os.mkdir(jobs[-1][2])
             before = files_of(shared, but=disk)

@@ -413,6 +413,34 @@ TEST_CASE("Row counts beyond 65535 blocks of rows stay within CUDA's grid limits
   CHECK(equal);
 }
 
+TEST_CASE("An FP16 or BF16 scatter of more than 65535 blocks of rows stays within CUDA's grid limits (C-21)") {
+  const std::int64_t rows = 65536 * 32 + 1, pitch = 2;  // 2 097 153 x 1, and the padding column
+  std::vector<float> matrix(static_cast<std::size_t>(rows * pitch), std::nanf(""));
+  for (const auto& [precision, d] :
+       {std::pair<SketchPrecision, std::int64_t>{SketchPrecision::kFp16, 8192}, {SketchPrecision::kBf16, 65536}}) {
+    // So few ones meet in a sketch row that either format counts them exactly, in any order: 1024 of 2048, 128 of 256.
+    const SketchSpec spec = half_spec(precision, SketchRounding::kNearest, d, 4);
+    for (std::int64_t i = 0; i < rows; ++i) matrix[static_cast<std::size_t>(i * pitch)] = 1.0F;
+    const SlabView slab{matrix.data(), rows, 1, pitch, ElementType::kFloat32, 0};
+    const HalfRun run = half_sketch(
+        spec, slab, [&](std::int64_t begin, std::int64_t count) { return entries_of(spec, begin, count); }, rows);
+    std::vector<float> expected(static_cast<std::size_t>(d), 0.0F);
+    std::vector<int> meeting(static_cast<std::size_t>(d), 0);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      for (int t = 0; t < spec.zeta; ++t) {
+        const SketchEntry entry = sketch_entry(spec, i, t);
+        expected[static_cast<std::size_t>(entry.sketch_row)] += entry.negative ? -1.0F : 1.0F;
+        ++meeting[static_cast<std::size_t>(entry.sketch_row)];
+      }
+    }
+    INFO("precision " << to_word(precision));
+    REQUIRE(*std::max_element(meeting.begin(), meeting.end()) <=
+            (precision == SketchPrecision::kFp16 ? 2048 : 256));  // or the sums below would depend on the order
+    CHECK((run.sketch == expected));
+    CHECK(run.losses.overflowed == 0);
+  }
+}
+
 TEMPLATE_TEST_CASE("Non-finite elements of a sketch are counted, and its columns' largest magnitudes found", "", float,
                    double) {
   std::vector<TestType> sketch(1000, TestType{1});

@@ -6,6 +6,7 @@
 #include "kernels/half.h"
 #include "kernels/rounding.h"
 #include "kernels/sketch_rule.h"
+#include "kernels/strip_engine.h"
 #include "src/cuda_strip.h"
 #include "src/text.h"
 #include "tests/support/catch.h"
@@ -269,6 +270,53 @@ TEST_CASE("FP16 sums keep FP32's accuracy, subnormal halves included, and equal 
   for (std::size_t i = 0; i < oracle.size(); ++i) worst = std::max(worst, std::fabs(first[i] - oracle[i]));
   // As for FP32 above: below 938 roundings of sums of size about 31.
   CHECK(worst < 938 * 31 * 6e-8);
+}
+
+TEST_CASE("Right-hand sides beyond 65535 groups of columns stay within CUDA's grid limits (C-21)") {
+  struct Shape {
+    std::int64_t d, r;
+  };
+  // Four columns a block, of which the last group is cut; and one, because so many sketch rows leave no room for more.
+  for (const Shape& s : {Shape{64, 4 * 65535 + 3}, Shape{8192, 65537}}) {
+    const std::int64_t rows = 20;
+    const SketchSpec spec = spec_of(s.d, 4);
+    const cuda::StripPlan plan = cuda::make_strip_plan(spec, 8, limits_of_current_device());
+    REQUIRE(plan.served);
+    std::vector<float> b(static_cast<std::size_t>(rows * s.r));
+    for (std::int64_t i = 0; i < rows; ++i) {
+      for (std::int64_t k = 0; k < s.r; ++k)
+        b[static_cast<std::size_t>(i * s.r + k)] = static_cast<float>((5 * i + k) % 17 - 8);
+    }
+    const SlabView host_b{b.data(), rows, s.r, s.r, ElementType::kFloat32, 0};
+    const auto device_b = to_device(host_b);
+    SlabView slab = host_b;
+    slab.data = device_b.data();
+
+    const CudaStream stream;
+    const cuda::TileRange tiles = cuda::tiles_of_rows(plan, spec, 0, rows);
+    DeviceBuffer<std::byte> table(tiles.count * plan.table_bytes_per_tile());
+    check(cuda::fill_strip_table(spec, plan, tiles, 0, table.data(), stream.get()));
+    // A block has a tile at least, so that far less than narrow_partial_floats serves here (2 GB, not 1 TB).
+    DeviceBuffer<float> partials(tiles.count * plan.cluster * plan.slots() * s.r);
+    DeviceBuffer<float> sketch(s.d * s.r);
+    check(cudaMemset(sketch.data(), 0, sketch.bytes()));
+    check(cuda::strip_sketch_narrow(spec, plan, slab, table.data(), tiles, partials.data(),
+                                    {sketch.data(), s.d, s.r, s.r}, stream.get()));
+    stream.synchronize();
+    std::vector<float> got(static_cast<std::size_t>(s.d * s.r)), expected(got.size(), 0.0F);
+    check(cudaMemcpy(got.data(), sketch.data(), sketch.bytes(), cudaMemcpyDeviceToHost));
+    for (std::int64_t i = 0; i < rows; ++i) {
+      for (int t = 0; t < spec.zeta; ++t) {
+        const SketchEntry entry = sketch_entry(spec, i, t);
+        const float sign = entry.negative ? -1.0F : 1.0F;
+        for (std::int64_t k = 0; k < s.r; ++k)
+          expected[static_cast<std::size_t>(entry.sketch_row * s.r + k)] +=
+              sign * b[static_cast<std::size_t>(i * s.r + k)];
+      }
+    }
+    INFO("d " << s.d << " r " << s.r);
+    CHECK((got == expected));  // in brackets: a failure must not print them
+  }
 }
 
 TEST_CASE("The planner refuses what the engine cannot do") {

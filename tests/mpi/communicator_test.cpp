@@ -190,7 +190,7 @@ TEST_CASE("Of several errors that of the lowest rank is told, whatever the other
   MPI_REQUIRE(message.rfind("lowest", 0) == 0);
 }
 
-TEST_CASE("Exceptions of the library become errors of a kind: memory 7, the rest internal 1") {
+TEST_CASE("Exceptions of the library become errors of a kind: memory and threads 7, the rest internal 1") {
   const Communicator comm(MPI_COMM_WORLD);
   const bool last = comm.rank() == comm.size() - 1;
   const auto memory = outcome(comm, [&] {
@@ -198,6 +198,11 @@ TEST_CASE("Exceptions of the library become errors of a kind: memory 7, the rest
   });
   MPI_REQUIRE(memory.first == 7);
   MPI_REQUIRE(memory.second.find("memory") != std::string::npos);
+  const auto thread = outcome(comm, [&] {
+    if (last) throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+  });
+  MPI_REQUIRE(thread.first == 7);
+  MPI_REQUIRE(thread.second.find("ulimit -v") != std::string::npos);
   const auto other = outcome(comm, [&] {
     if (last) throw std::out_of_range("index 5");
   });

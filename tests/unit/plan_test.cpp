@@ -183,7 +183,7 @@ TEST_CASE("A plan that does not fit names every part, the limit and the remedies
                           ContainsSubstring("scratch 4 KiB") && ContainsSubstring("of 1000 rows") &&
                           ContainsSubstring(bytes_text(needed - 1)) && ContainsSubstring("--oversample") &&
                           ContainsSubstring("--chunk-rows") && ContainsSubstring("or more memory for a rank"));
-  limits.memory_asked = true;
+  limits.memory_bound = MemoryBound::kAsked;
   CHECK_THAT(error_of([&] { make_plan(shape, spec, 2, limits); }).second, ContainsSubstring("use more --memory or "));
 }
 
