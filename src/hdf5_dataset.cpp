@@ -39,10 +39,11 @@ herr_t list_dataset(hid_t, const char* name, const H5O_info_t* info, void* names
 std::string dataset_list(hid_t file) {
   std::vector<std::string> names;
 #if H5_VERSION_GE(1, 12, 0) && !defined(H5_USE_110_API)
-  H5Ovisit2(file, H5_INDEX_NAME, H5_ITER_INC, list_dataset, &names, H5O_INFO_BASIC);
+  const herr_t status = H5Ovisit2(file, H5_INDEX_NAME, H5_ITER_INC, list_dataset, &names, H5O_INFO_BASIC);
 #else
-  H5Ovisit(file, H5_INDEX_NAME, H5_ITER_INC, list_dataset, &names);
+  const herr_t status = H5Ovisit(file, H5_INDEX_NAME, H5_ITER_INC, list_dataset, &names);
 #endif
+  if (status < 0) return fmt::format("what it holds cannot be listed: {}; it may be corrupt", hdf5_error_text());
   H5Eclear2(H5E_DEFAULT);
   if (names.empty()) return "it holds no datasets";
   constexpr std::size_t kMost = 8;

@@ -28,7 +28,7 @@ namespace tallsketch {
 
 namespace {
 
-constexpr rlim_t kProcessorSeconds = 60, kMemoryBytes = rlim_t{4} << 30;
+constexpr rlim_t kProcessorSeconds = 60, kMemoryBytes = rlim_t{512} << 20;
 constexpr std::size_t kFilesPerProcess = 128;  // of paths up to 4096 bytes: below the 2 MiB of a command line
 constexpr std::int64_t kLargestChunk = std::int64_t{64} << 20;
 
@@ -157,8 +157,8 @@ std::optional<Heard> ask_process(const std::string& program, std::vector<std::st
 }
 
 std::string signal_words(int signal) {
-  const char* const name = ::sigabbrev_np(signal);
-  return name != nullptr ? fmt::format("signal {}", name) : fmt::format("signal {}", signal);
+  const char* const name = ::strsignal(signal);
+  return fmt::format("signal {}{}{}", signal, name != nullptr ? ", " : "", name != nullptr ? name : "");
 }
 
 void judge(const Heard& heard, std::span<const ProbedFile> files) {
@@ -203,9 +203,9 @@ int run_probe(int argc, char** argv) {
   } catch (const Error& e) {
     failure = e;
   } catch (const std::bad_alloc&) {
-    failure.emplace(ErrorKind::kInput, fmt::format("a file asks for more than {} GiB of memory to be opened; it is "
+    failure.emplace(ErrorKind::kInput, fmt::format("a file asks for more than {} MiB of memory to be opened; it is "
                                                    "corrupt",
-                                                   kMemoryBytes >> 30));
+                                                   kMemoryBytes >> 20));
   }
   // Before HDF5 ends, too: it may crash there.
   H5close();

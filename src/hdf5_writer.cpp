@@ -3,12 +3,14 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
+#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include "src/atomic_file.h"
 #include "src/error.h"
 #include "src/hdf5_file.h"
 #include "src/hdf5_image.h"
@@ -32,15 +34,17 @@ Hdf5Handle half_type() {
   return type;
 }
 
-/// A file that is memory, and only where something was written to it.
+/// A file that is memory, and only where something was written to it. HDF5 wants a name, so it has one.
 class MemoryFile {
  public:
-  MemoryFile() : descriptor_(::memfd_create("tallsketch", MFD_CLOEXEC)) { check(descriptor_, "memfd_create"); }
+  MemoryFile() : file_(folder() / "tallsketch-structure"), descriptor_(::open(path().c_str(), O_RDONLY | O_CLOEXEC)) {
+    check(descriptor_, "open");
+  }
   ~MemoryFile() { ::close(descriptor_); }
   MemoryFile(const MemoryFile&) = delete;
   MemoryFile& operator=(const MemoryFile&) = delete;
 
-  std::string path() const { return fmt::format("/proc/self/fd/{}", descriptor_); }
+  const std::string& path() const { return file_.temporary(); }
   std::int64_t size() const {
     const off_t end = ::lseek(descriptor_, 0, SEEK_END);
     check(end, "lseek");
@@ -63,12 +67,16 @@ class MemoryFile {
   }
 
  private:
-  static void check(off_t result, const char* call) {
+  static std::filesystem::path folder() {
+    const std::filesystem::path memory = "/dev/shm";
+    return ::access(memory.c_str(), W_OK | X_OK) == 0 ? memory : std::filesystem::temp_directory_path();
+  }
+  void check(off_t result, const char* call) const {
     const int reason = errno;
-    require(result >= 0, ErrorKind::kOutput,
-            fmt::format("cannot make a file in memory: {}: {}", call, std::strerror(reason)));
+    require(result >= 0, ErrorKind::kOutput, fmt::format("cannot {} '{}': {}", call, path(), std::strerror(reason)));
   }
 
+  AtomicFile file_;  // never committed
   int descriptor_;
 };
 

@@ -74,7 +74,7 @@ def endless(data):
 
 def check_damage(checks, folder):
     """HDF5 1.10 crashes on some of them, loops on others."""
-    cases = [(name, data, 3, "is corrupt" if "heap" in name else "", ranks) for name, data in library_overruns(two()) for ranks in (1, 3)]
+    cases = [(name, data, 3, "crashes on it" if "heap" in name else "corrupt", ranks) for name, data in library_overruns(two()) for ranks in (1, 3)]
     cases += [(name, data, 3, "", 1) for name, data in endless(two())]
     cases += [(name, data, 3, word, 1) for name, data, word in lying_chunks()]
     # The contrary: HDF5 lets a writer leave a filter out of a chunk, whose bytes are then plain.
