@@ -40,7 +40,7 @@ StoredSketch make_sketch(const SketchOptions& options, std::vector<RowRange> row
   sketch.rows = std::move(rows);
   sketch.sketch.resize(static_cast<std::size_t>(sketch.spec.d * (n + r)));
   for (std::size_t i = 0; i < sketch.sketch.size(); ++i) sketch.sketch[i] = static_cast<double>(i % 17) - 8;
-  for (std::int64_t k = 0; k < r; ++k) sketch.b_squares.push_back(static_cast<double>(3 * k + 1));
+  for (std::int64_t k = 0; k < r; ++k) sketch.b_squares.push_back(static_cast<double>(3000 * k + 1000));
   sketch.files = {"a.h5"};
   return sketch;
 }
@@ -132,7 +132,7 @@ TEST_CASE("Sketches of disjoint rows add up exactly, in the precision of the ske
   StoredSketch part = make_sketch(stack(), {{0, 10}, {30, 40}});
   add(part, "part", "sum", sum);
   CHECK(describe(sum.rows) == "[0, 20), [30, 40)");
-  CHECK(sum.b_squares == std::vector<double>{2, 8});
+  CHECK(sum.b_squares == std::vector<double>{2000, 8000});
   CHECK(sum.files.size() == 2);
   for (std::size_t i = 0; i < sum.sketch.size(); ++i) REQUIRE(sum.sketch[i] == 2 * one.sketch[i]);
   // FP32 rounds to nearest even, as ranks' sums do.
