@@ -48,7 +48,7 @@ void say(std::string_view words) {
 void lower_limit(int resource, rlim_t most) {
   rlimit limit{};
   if (::getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) != 0) return;
-  limit.rlim_cur = std::min(limit.rlim_max, most);
+  limit.rlim_cur = std::min(limit.rlim_cur, most);
   ::setrlimit(static_cast<__rlimit_resource_t>(resource), &limit);
 }
 
@@ -169,12 +169,12 @@ void judge(const Heard& heard, std::span<const ProbedFile> files) {
   if (end.size() >= 2 && end[0] == kFailed) {
     throw Error(static_cast<ErrorKind>(static_cast<unsigned char>(end[1])), end.substr(2));
   }
-  // Before the first file, or from outside: that says nothing of a file.
-  const bool from_outside =
-      !WIFSIGNALED(heard.status) || WTERMSIG(heard.status) == SIGKILL || WTERMSIG(heard.status) == SIGTERM;
-  if (end.starts_with(kDone) || begun == 0 || from_outside) return;
+  // Before the first file that says nothing of a file.
+  if (end.starts_with(kDone) || begun == 0 || !WIFSIGNALED(heard.status)) return;
   const std::string& path = files[std::min(begun, files.size()) - 1].path;
   const int signal = WTERMSIG(heard.status);
+  require(signal != SIGKILL, ErrorKind::kMemory,
+          fmt::format("the process that opens '{}' first was killed, perhaps by the system for lack of memory", path));
   const std::string what =
       signal == SIGXCPU ? fmt::format("does not come to an end with it ({} s of processor time)", kProcessorSeconds)
                         : fmt::format("crashes on it ({})", signal_words(signal));
