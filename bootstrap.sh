@@ -28,7 +28,7 @@ die() {
 
 # ---- packages ----------------------------------------------------------------------------------------------------
 libraries=(libopenmpi-dev libhdf5-openmpi-dev libopenblas-dev liblapacke-dev libcli11-dev nlohmann-json3-dev
-  libfmt-dev librandom123-dev catch2)
+  libfmt-dev librandom123-dev zlib1g-dev catch2)
 # Tests only: files written by h5py, a serial HDF5 beside the parallel one for the configure checks, pictures of scaling
 # studies, and a Slurm and network namespaces for the batch templates.
 test_packages=(python3 python3-numpy python3-scipy python3-h5py python3-matplotlib libhdf5-dev

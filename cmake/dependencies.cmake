@@ -1,6 +1,6 @@
 # Everything that is needed besides CUDA. All that is missing is collected and named once, with its Debian packages.
 # Afterwards these targets exist: MPI::MPI_C (with the C++ bindings switched off), tallsketch_hdf5, LAPACKE::LAPACKE,
-# OpenMP::OpenMP_CXX, Threads::Threads, CLI11::CLI11, nlohmann_json::nlohmann_json, fmt::fmt, Random123::Random123 and,
+# OpenMP::OpenMP_CXX, Threads::Threads, ZLIB::ZLIB, CLI11::CLI11, nlohmann_json::nlohmann_json, fmt::fmt, Random123::Random123 and,
 # with tests, Catch2::Catch2.
 
 set(tallsketch_missing "")  # "what (Debian package)" lines
@@ -69,6 +69,12 @@ elseif(HDF5_VERSION VERSION_LESS 1.10)
   message(FATAL_ERROR "tallsketch needs HDF5 1.10 or newer; found ${HDF5_VERSION}. Set HDF5_ROOT to a newer one.")
 elseif(MPI_C_FOUND)
   include(cmake/hdf5_flavour.cmake)  # sets TALLSKETCH_HDF5_PARALLEL, makes tallsketch_hdf5
+endif()
+
+# ---- zlib: HDF5's own need, for gzip chunks that are held against their size -------------------------------------
+find_package(ZLIB QUIET)
+if(NOT ZLIB_FOUND)
+  tallsketch_report_missing("zlib (zlib.h)" zlib1g-dev)
 endif()
 
 # ---- the other libraries ----------------------------------------------------------------------------------------

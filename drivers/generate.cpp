@@ -112,13 +112,16 @@ std::unique_ptr<AtomicFile> write_shard(SyntheticSource& source, RowRange rows, 
   comm.together([&] {
     if (!comm.is_root()) return;
     file = std::make_unique<AtomicFile>(path);
-    // And for x_true and what HDF5 adds: where its own writes fail, HDF5 1.10 crashes at the end of the process.
+    // Before HDF5, which a limit of the file size would hit, too: the space of all, and of what HDF5 adds.
     constexpr std::int64_t kHeaderBytes = 64 << 10;
-    file->require_space(rows.size() * (source.shape().a_row_bytes() + b_row_bytes(source.shape())) +
-                        source.shape().n * element_size(ElementType::kFloat64) + kHeaderBytes);
+    file->reserve(rows.size() * (source.shape().a_row_bytes() + b_row_bytes(source.shape())) +
+                  source.shape().n * element_size(ElementType::kFloat64) + kHeaderBytes);
+    const ProblemFile problem =
+        make_problem_file(rows.size(), source.shape().n, source.shape().a_type, source.x_true(), provenance_text);
+    file->reserve(problem.size);
+    for (const ProblemFile::Piece& piece : problem.pieces) file->write(piece.bytes, piece.offset);
     temporary = file->temporary();
-    offsets = create_problem_file(temporary, rows.size(), source.shape().n, source.shape().a_type, source.x_true(),
-                                  provenance_text);
+    offsets = problem.offsets;
   });
   temporary = comm.broadcast(temporary);
   comm.broadcast(&offsets, sizeof offsets);

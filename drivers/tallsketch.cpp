@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include "src/cleanup.h"
 #include "src/communicator.h"
 #include "src/error.h"
+#include "src/hdf5_probe.h"
 #include "src/launch.h"
 #include "src/progress.h"
 #include "src/version.h"
@@ -132,6 +134,9 @@ int run(int argc, char** argv, const Communicator& comm) {
                             study_geometry_app, study_lstsq_app, study_range_app, study_coherence_app})
     command->footer(kExitCodes);
 
+  for (InputOptions* const input : {&solve.input, &sketch.input, &inspect.input, &bench_io.input})
+    input->probe_program = "/proc/self/exe";  // also where the file was replaced since
+
   std::string asked_for;  // help or version, instead of a run
   comm.together([&] {
     try {
@@ -197,6 +202,7 @@ void guarded(const char* stage, const std::function<void()>& work) {
 
 int main(int argc, char** argv) {
   using namespace tallsketch;
+  if (argc > 1 && std::string_view(argv[1]) == kProbeCommand) return run_probe(argc - 2, argv + 2);  // no rank of MPI
   // A file-size limit must come back as an error of write(2), with its reason, not end the process.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);

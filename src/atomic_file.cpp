@@ -52,9 +52,10 @@ AtomicFile::~AtomicFile() {
   ::unlink(temporary_.c_str());
 }
 
-void AtomicFile::require_space(std::int64_t bytes) {
-  if (::fallocate(descriptor_, 0, 0, bytes) == 0) return;
-  if (errno == ENOSPC || errno == EFBIG || errno == EDQUOT) fail(path_, "write");
+void AtomicFile::reserve(std::int64_t bytes) {
+  const bool reserved = ::fallocate(descriptor_, 0, 0, bytes) == 0;  // not every file system can
+  if (!reserved && (errno == ENOSPC || errno == EFBIG || errno == EDQUOT)) fail(path_, "write");
+  if (::ftruncate(descriptor_, bytes) != 0) fail(path_, "write");
 }
 
 void AtomicFile::write(std::span<const std::byte> bytes, std::int64_t offset) {

@@ -17,8 +17,9 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   const std::string& temporary() const { return temporary_; }
-  /// kOutput at once where the disk, a quota or a limit has no room for so many bytes; passes where nobody can tell.
-  void require_space(std::int64_t bytes);
+  /// Makes the file exactly so long, zeros that have their place on the disk. kOutput at once where the disk, a quota or a limit has no
+  /// room for so many bytes; where nobody can tell, their place is taken as they are written.
+  void reserve(std::int64_t bytes);
   /// Writes at an offset; all of it, or kOutput with the system's reason.
   void write(std::span<const std::byte> bytes, std::int64_t offset);
   /// fsync, close, rename.

@@ -82,6 +82,27 @@ std::string checksum_of(const std::string& text, const Checkpoint& checkpoint) {
   return checksum(text, values);
 }
 
+/// A Gram matrix has ||b||^2 on its diagonal, which is stored, too, and no negative number there. What is not finite stays: that
+/// of A and b is told with its place, once the pass is complete.
+void require_norms(const Checkpoint& checkpoint, std::int64_t cols, const std::string& what) {
+  const auto r = std::ssize(checkpoint.b_squares);
+  constexpr double kSame = 1e-6;  // the same squares, in another order
+  for (std::int64_t k = 0; k < r; ++k) {
+    const double claimed = checkpoint.b_squares[static_cast<std::size_t>(k)];
+    bool right = !(claimed < 0);
+    if (checkpoint.attempt.compression == Compression::kGram && std::isfinite(claimed)) {
+      const std::int64_t j = cols - r + k;
+      const double summed = checkpoint.sketch[static_cast<std::size_t>(j * cols + j)];
+      right = right && (!std::isfinite(summed) || std::abs(summed - claimed) <= kSame * claimed);
+    }
+    require(
+        right, ErrorKind::kInput,
+        fmt::format("{} is corrupt: ||b||^2 = {:.9g} of column {} of b is not what it has summed; remove it to start "
+                    "from the beginning",
+                    what, claimed, k));
+  }
+}
+
 }  // namespace
 
 std::string question_of(const std::vector<double>& x, bool with_b) { return checksum(with_b ? "b" : "0", {&x}); }
@@ -185,6 +206,7 @@ Checkpoint read_checkpoint(const std::string& path, const SketchOptions& sketch)
   require(stored == found, ErrorKind::kInput,
           fmt::format("{} is corrupt: its checksum is {}, but says {}; remove it to start from the beginning", what,
                       found, stored));
+  require_norms(checkpoint, cols, what);
   return checkpoint;
 }
 

@@ -51,11 +51,17 @@ std::vector<std::byte> sealed(std::vector<std::byte> bytes) {
 
 void require_seal(const std::string& path) {
   const std::int64_t size = InputFile(path).bytes(), before = size - static_cast<std::int64_t>(kSealBytes);
-  if (before < 0) return;
+  const auto require_mark = [&](bool found) {
+    require(found, ErrorKind::kInput,
+            fmt::format("'{}' is no sketch file or checkpoint, or it was truncated: it does not end with the seal that "
+                        "tallsketch writes; make it again",
+                        path));
+  };
+  require_mark(before >= 0);
   std::ifstream file(path, std::ios::binary);
   std::string found(kSealBytes, '\0');
   file.seekg(before).read(found.data(), static_cast<std::streamsize>(kSealBytes));
-  if (file && found.compare(0, kMarkBytes, kMark) != 0) return;
+  require_mark(!file || found.compare(0, kMarkBytes, kMark) == 0);
   file.seekg(0);
   Hash hash;
   std::vector<char> part(std::size_t{1} << 20);

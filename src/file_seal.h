@@ -12,8 +12,8 @@ namespace tallsketch {
 /// The bytes of a file, and its seal.
 std::vector<std::byte> sealed(std::vector<std::byte> bytes);
 
-/// Reads a file once. A file without a seal passes: one of an older version, or whose end is lost, which HDF5 notices.
-/// Errors  kInput: it cannot be read, or is not what was sealed
+/// Reads a file once.
+/// Errors  kInput: it cannot be read, has no seal, or is not what was sealed
 void require_seal(const std::string& path);
 
 }  // namespace tallsketch

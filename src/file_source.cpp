@@ -10,6 +10,7 @@
 #include "src/fault.h"
 #include "src/hdf5_dataset.h"
 #include "src/hdf5_file.h"
+#include "src/hdf5_probe.h"
 #include "src/host_threads.h"
 #include "src/npy_file.h"
 #include "src/row_shards.h"
@@ -38,6 +39,9 @@ class FileSource final : public RowSource {
  public:
   FileSource(const InputOptions& options, const Communicator& comm)
       : options_(options), comm_(comm), team_(std::make_shared<ReadTeam>(host_threads(comm))) {
+    comm.together([&] {
+      if (comm.is_root()) probe_hdf5(options.probe_program, probed_files(), options.transpose);
+    });
     open_a();
     open_b();
     comm.together([&] {
@@ -88,6 +92,20 @@ class FileSource final : public RowSource {
   /// Parallel HDF5 reads columns of a row-major dataset wrongly (Open MPI 4.1 returns incomplete data without an error,
   /// case C-08), so those are read by every rank's own handle.
   bool is_parallel() const { return !options_.transpose && options_.io != IoChoice::kDirect; }
+
+  /// All that open_a and open_b open of HDF5 files, in their order.
+  std::vector<ProbedFile> probed_files() const {
+    std::vector<ProbedFile> files;
+    const DatasetName b = find_b(options_.b);
+    for (const std::string& text : options_.files) {
+      const DatasetName name = find_dataset_name(text);
+      if (is_npy_file(name.file)) continue;
+      files.push_back({name.file, {name.dataset.empty() ? options_.a : name.dataset}});
+      if (b.file.empty()) files.back().datasets.push_back(b.dataset);
+    }
+    if (!b.file.empty() && !is_npy_file(b.file)) files.push_back({b.file, {b.dataset.empty() ? "/b" : b.dataset}});
+    return files;
+  }
 
   bool is_npy_everywhere(const std::string& path) const { return comm_.max(is_npy_file(path) ? 1 : 0) == 1; }
 

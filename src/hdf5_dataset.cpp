@@ -39,10 +39,11 @@ herr_t list_dataset(hid_t, const char* name, const H5O_info_t* info, void* names
 std::string dataset_list(hid_t file) {
   std::vector<std::string> names;
 #if H5_VERSION_GE(1, 12, 0) && !defined(H5_USE_110_API)
-  H5Ovisit2(file, H5_INDEX_NAME, H5_ITER_INC, list_dataset, &names, H5O_INFO_BASIC);
+  const herr_t status = H5Ovisit2(file, H5_INDEX_NAME, H5_ITER_INC, list_dataset, &names, H5O_INFO_BASIC);
 #else
-  H5Ovisit(file, H5_INDEX_NAME, H5_ITER_INC, list_dataset, &names);
+  const herr_t status = H5Ovisit(file, H5_INDEX_NAME, H5_ITER_INC, list_dataset, &names);
 #endif
+  if (status < 0) return fmt::format("what it holds cannot be listed: {}; it may be corrupt", hdf5_error_text());
   H5Eclear2(H5E_DEFAULT);
   if (names.empty()) return "it holds no datasets";
   constexpr std::size_t kMost = 8;
@@ -164,31 +165,8 @@ void check_filter(hid_t creation, unsigned index, StoredFacts& facts) {
   facts.layout += ", " + filter;
 }
 
-/// Chunks that were never written: HDF5 reads them as the fill value, without an error. And chunks that claim fewer bytes than
-/// they have to hold: without filters HDF5 1.10 reads these, and gives what memory held before for the rest.
-void check_chunks([[maybe_unused]] hid_t dataset, [[maybe_unused]] const std::array<hsize_t, 2>& chunk,
-                  [[maybe_unused]] int filters, [[maybe_unused]] StoredFacts& facts) {
-#if H5_VERSION_GE(1, 10, 5)
-  const auto chunks = [](std::int64_t extent, hsize_t of) {
-    return (extent + static_cast<std::int64_t>(of) - 1) / static_cast<std::int64_t>(of);
-  };
-  const Hdf5Handle space(H5Dget_space(dataset), H5Sclose);
-  hsize_t written = 0;
-  check_h5(H5Dget_num_chunks(dataset, space.get(), &written), ErrorKind::kInput, "H5Dget_num_chunks");
-  const hsize_t stored = H5Dget_storage_size(dataset);
-  const hsize_t needed = written * chunk[0] * chunk[1] * static_cast<hsize_t>(stored_size(facts.type));
-  require(filters > 0 || stored == needed, ErrorKind::kInput,
-          fmt::format("{} is corrupt: its {} chunks claim {} bytes and need {}", place_text(facts), written, stored,
-                      needed));
-  const std::int64_t missing =
-      chunks(facts.rows, chunk[0]) * chunks(facts.cols, chunk[1]) - static_cast<std::int64_t>(written);
-  if (missing <= 0) return;
-  facts.warnings.push_back(fmt::format("{} chunks of {} were never written and read as its fill value (usually 0)",
-                                       missing, place_text(facts)));
-#endif
-}
-
-void read_layout(hid_t dataset, StoredFacts& facts) {
+/// chunks  out: of a dataset in chunks
+void read_layout(hid_t dataset, StoredFacts& facts, Hdf5Chunks& chunks) {
   const Hdf5Handle creation(H5Dget_create_plist(dataset), H5Pclose);
   require(H5Pget_external_count(creation.get()) <= 0, ErrorKind::kInput,
           fmt::format("{} keeps its data in external files; copy it into one file (h5repack)", place_text(facts)));
@@ -215,15 +193,19 @@ void read_layout(hid_t dataset, StoredFacts& facts) {
                                      : fmt::format("chunked ({})", chunk[0]);
       const int filters = H5Pget_nfilters(creation.get());
       for (int i = 0; i < filters; ++i) check_filter(creation.get(), static_cast<unsigned>(i), facts);
-      check_chunks(dataset, chunk, filters, facts);
+      chunks = Hdf5Chunks(dataset, place_text(facts), facts.rows, facts.cols, stored_size(facts.type));
+      if (chunks.missing() > 0) {
+        facts.warnings.push_back(
+            fmt::format("{} chunks of {} were never written and read as its fill value (usually 0)", chunks.missing(),
+                        place_text(facts)));
+      }
       const Hdf5Handle access(H5Dget_access_plist(dataset), H5Pclose);
       std::size_t slots = 0, bytes = 0;
       double preemption = 0;
       check_h5(H5Pget_chunk_cache(access.get(), &slots, &bytes, &preemption), ErrorKind::kInput, "H5Pget_chunk_cache");
       // A chunk that is decompressed lies in memory as it is stored and as it becomes, whatever the cache takes.
-      const auto of_chunk = static_cast<std::int64_t>(chunk[0] * chunk[1]) * stored_size(facts.type);
       facts.cache_bytes = static_cast<std::int64_t>(bytes);
-      if (filters > 0) facts.cache_bytes = std::max(facts.cache_bytes, of_chunk) + of_chunk;
+      if (filters > 0) facts.cache_bytes = std::max(facts.cache_bytes, chunks.bytes()) + chunks.bytes();
       break;
     }
     default:
@@ -237,7 +219,7 @@ void read_layout(hid_t dataset, StoredFacts& facts) {
           fmt::format("{} was created but never written (it would read as zeros)", place_text(facts)));
 }
 
-StoredFacts facts_of(const Hdf5File& file, const std::string& name, const Hdf5Handle& dataset) {
+StoredFacts facts_of(const Hdf5File& file, const std::string& name, const Hdf5Handle& dataset, Hdf5Chunks& chunks) {
   StoredFacts facts;
   facts.path = file.path();
   facts.name = name;
@@ -251,7 +233,7 @@ StoredFacts facts_of(const Hdf5File& file, const std::string& name, const Hdf5Ha
   facts.matlab = H5Aexists(dataset.get(), "MATLAB_class") > 0;
   require(H5Aexists(dataset.get(), "MATLAB_empty") <= 0, ErrorKind::kInput,
           fmt::format("{} is empty: MATLAB stored no elements", where));
-  read_layout(dataset.get(), facts);
+  read_layout(dataset.get(), facts, chunks);
   facts.place = fmt::format("object {}", object_address(dataset.get()));
   return facts;
 }
@@ -262,10 +244,11 @@ StoredFacts facts_of(const Hdf5File& file, const std::string& name, const Hdf5Ha
 std::int64_t Hdf5Dataset::block_bytes = std::int64_t{256} << 20;
 
 Hdf5Dataset::Hdf5Dataset(const Hdf5File& file, const std::string& name, bool by_columns)
-    : Hdf5Dataset(file, name, open_cached(file, name, by_columns)) {}
+    : Hdf5Dataset(file, name, open_cached(file, name, by_columns), {}) {}
 
-Hdf5Dataset::Hdf5Dataset(const Hdf5File& file, const std::string& name, Opened opened)
-    : StoredMatrix(facts_of(file, name, opened.dataset)),
+Hdf5Dataset::Hdf5Dataset(const Hdf5File& file, const std::string& name, Opened opened, Hdf5Chunks chunks)
+    : StoredMatrix(facts_of(file, name, opened.dataset, chunks)),
+      chunks_(std::move(chunks)),
       file_(file.handle()),
       access_(std::move(opened.access)),
       dataset_(std::move(opened.dataset)),
@@ -282,7 +265,15 @@ Hdf5Dataset::Opened Hdf5Dataset::open_cached(const Hdf5File& file, const std::st
 }
 
 void Hdf5Dataset::release() {
-  if (facts().cache_bytes > 0) dataset_ = {};
+  if (facts().cache_bytes == 0) return;
+  dataset_ = {};
+}
+
+void Hdf5Dataset::read_first_chunk(std::int64_t largest) {
+  if (is_direct() || facts().offset >= 0 || facts().rows * facts().cols == 0 || chunks_.bytes() > largest) return;
+  std::array<std::byte, 16> element{};
+  read_selection({0, 1}, {0, 1}, element.data(), element_bytes());
+  release();
 }
 
 hid_t Hdf5Dataset::opened() {
@@ -306,11 +297,12 @@ void Hdf5Dataset::read_selection(RowRange rows, RowRange cols, std::byte* out, s
   const Hdf5Handle memory_space(H5Screate_simple(facts().rank, memory.data(), nullptr), H5Sclose);
   check_h5(H5Sselect_hyperslab(memory_space.get(), H5S_SELECT_SET, origin.data(), nullptr, extent.data(), nullptr),
            ErrorKind::kInternal, "H5Sselect_hyperslab");
+  const std::string what = fmt::format("cannot read rows {} to {}, columns {} to {}, of {}", rows.begin, rows.end,
+                                       cols.begin, cols.end, place_text(facts()));
+  chunks_.check(dataset, rows, cols, what);
   // The file's own type: HDF5 converts nothing (its float16 conversions are slow and, narrowing, wrong).
   check_h5(H5Dread(dataset, file_type_.get(), memory_space.get(), file_space.get(), H5P_DEFAULT, out),
-           ErrorKind::kInput,
-           fmt::format("cannot read rows {} to {}, columns {} to {}, of {}", rows.begin, rows.end, cols.begin, cols.end,
-                       place_text(facts())));
+           ErrorKind::kInput, what);
 }
 
 void Hdf5Dataset::read_rows_by_library(RowRange rows, std::byte* out) {

@@ -53,6 +53,9 @@ void check_h5(long long status, ErrorKind kind, const std::string& what, std::so
 void initialise_hdf5() {
   // Compute nodes mount file systems without locks (Lustre, NFS); input is only read, so a lock protects nothing.
   ::setenv("HDF5_USE_FILE_LOCKING", "FALSE", 0);
+  // No code from outside: neither filters, nor, in HDF5 1.12 and later, drivers that the environment names, which are
+  // looked for while the library starts.
+  ::setenv("HDF5_PLUGIN_PRELOAD", "::", 1);
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   H5PLset_loading_state(0);
 #ifdef __GLIBC__

@@ -1,9 +1,16 @@
 #include "src/hdf5_writer.h"
 
 #include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <utility>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include "src/atomic_file.h"
 #include "src/error.h"
 #include "src/hdf5_file.h"
 #include "src/hdf5_image.h"
@@ -26,6 +33,52 @@ Hdf5Handle half_type() {
   checked_output(H5Tset_ebias(type.get(), 15), "H5Tset_ebias");
   return type;
 }
+
+/// A file that is memory, and only where something was written to it. HDF5 wants a name, so it has one.
+class MemoryFile {
+ public:
+  MemoryFile() : file_(folder() / "tallsketch-structure"), descriptor_(::open(path().c_str(), O_RDONLY | O_CLOEXEC)) {
+    check(descriptor_, "open");
+  }
+  ~MemoryFile() { ::close(descriptor_); }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+
+  const std::string& path() const { return file_.temporary(); }
+  std::int64_t size() const {
+    const off_t end = ::lseek(descriptor_, 0, SEEK_END);
+    check(end, "lseek");
+    return end;
+  }
+  std::vector<ProblemFile::Piece> pieces() const {
+    std::vector<ProblemFile::Piece> found;
+    const off_t end = size();
+    for (off_t at = 0; at < end;) {
+      const off_t begin = ::lseek(descriptor_, at, SEEK_DATA);
+      if (begin < 0 && errno == ENXIO) break;  // only holes are left
+      check(begin, "lseek");
+      at = ::lseek(descriptor_, begin, SEEK_HOLE);
+      check(at, "lseek");
+      ProblemFile::Piece piece{begin, std::vector<std::byte>(static_cast<std::size_t>(at - begin))};
+      check(::pread(descriptor_, piece.bytes.data(), piece.bytes.size(), begin) == at - begin ? 0 : -1, "pread");
+      found.push_back(std::move(piece));
+    }
+    return found;
+  }
+
+ private:
+  static std::filesystem::path folder() {
+    const std::filesystem::path memory = "/dev/shm";
+    return ::access(memory.c_str(), W_OK | X_OK) == 0 ? memory : std::filesystem::temp_directory_path();
+  }
+  void check(off_t result, const char* call) const {
+    const int reason = errno;
+    require(result >= 0, ErrorKind::kOutput, fmt::format("cannot {} '{}': {}", call, path(), std::strerror(reason)));
+  }
+
+  AtomicFile file_;  // never committed
+  int descriptor_;
+};
 
 Hdf5Handle stored_type(ElementType type) {
   if (type == ElementType::kFloat16) return half_type();
@@ -51,33 +104,41 @@ std::vector<std::byte> solution_image(const Solution& solution, std::int64_t n, 
   return image.bytes();
 }
 
-ProblemOffsets create_problem_file(const std::string& path, std::int64_t rows, std::int64_t cols, ElementType a_type,
-                                   const std::vector<double>& x_true, const std::string& provenance) {
+ProblemFile make_problem_file(std::int64_t rows, std::int64_t cols, ElementType a_type,
+                              const std::vector<double>& x_true, const std::string& provenance) {
   initialise_hdf5();
-  const Hdf5Handle file(checked_output(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), "H5Fcreate"),
-                        H5Fclose);
-  const Hdf5Handle creation(checked_output(H5Pcreate(H5P_DATASET_CREATE), "H5Pcreate"), H5Pclose);
-  // Space at once and no fill values: the offsets are known now, and the data is written once, by the ranks.
-  checked_output(H5Pset_alloc_time(creation.get(), H5D_ALLOC_TIME_EARLY), "H5Pset_alloc_time");
-  checked_output(H5Pset_fill_time(creation.get(), H5D_FILL_TIME_NEVER), "H5Pset_fill_time");
-  const auto create = [&](const char* name, ElementType type, std::int64_t m, std::int64_t n, int rank) {
-    const Hdf5Handle stored = stored_type(type);
-    const Hdf5Handle space = simple_space(m, n, rank);
-    return Hdf5Handle(checked_output(H5Dcreate2(file.get(), name, stored.get(), space.get(), H5P_DEFAULT,
-                                                creation.get(), H5P_DEFAULT),
-                                     "H5Dcreate2"),
-                      H5Dclose);
-  };
-  const Hdf5Handle a = create("/A", a_type, rows, cols, 2);
-  const Hdf5Handle b = create("/b", stored_b_type(a_type), rows, 1, 1);
-  const Hdf5Handle x = create("/x_true", ElementType::kFloat64, cols, 1, 1);
-  checked_output(H5Dwrite(x.get(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, x_true.data()), "H5Dwrite");
-  write_hdf5_text(a.get(), "provenance", provenance);
-  const haddr_t a_offset = H5Dget_offset(a.get());
-  const haddr_t b_offset = H5Dget_offset(b.get());
-  require(a_offset != HADDR_UNDEF && b_offset != HADDR_UNDEF, ErrorKind::kInternal, "HDF5 gave no file offsets");
-  checked_output(H5Fflush(file.get(), H5F_SCOPE_LOCAL), "H5Fflush");
-  return {static_cast<std::int64_t>(a_offset), static_cast<std::int64_t>(b_offset)};
+  const MemoryFile memory;
+  ProblemFile problem;
+  {
+    const Hdf5Handle file(
+        checked_output(H5Fcreate(memory.path().c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), "H5Fcreate"),
+        H5Fclose);
+    const Hdf5Handle creation(checked_output(H5Pcreate(H5P_DATASET_CREATE), "H5Pcreate"), H5Pclose);
+    // Space at once and no fill values: the offsets are known now, and the data is written once, by the ranks.
+    checked_output(H5Pset_alloc_time(creation.get(), H5D_ALLOC_TIME_EARLY), "H5Pset_alloc_time");
+    checked_output(H5Pset_fill_time(creation.get(), H5D_FILL_TIME_NEVER), "H5Pset_fill_time");
+    const auto create = [&](const char* name, ElementType type, std::int64_t m, std::int64_t n, int rank) {
+      const Hdf5Handle stored = stored_type(type);
+      const Hdf5Handle space = simple_space(m, n, rank);
+      return Hdf5Handle(checked_output(H5Dcreate2(file.get(), name, stored.get(), space.get(), H5P_DEFAULT,
+                                                  creation.get(), H5P_DEFAULT),
+                                       "H5Dcreate2"),
+                        H5Dclose);
+    };
+    const Hdf5Handle a = create("/A", a_type, rows, cols, 2);
+    const Hdf5Handle b = create("/b", stored_b_type(a_type), rows, 1, 1);
+    const Hdf5Handle x = create("/x_true", ElementType::kFloat64, cols, 1, 1);
+    checked_output(H5Dwrite(x.get(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, x_true.data()), "H5Dwrite");
+    write_hdf5_text(a.get(), "provenance", provenance);
+    const haddr_t a_offset = H5Dget_offset(a.get());
+    const haddr_t b_offset = H5Dget_offset(b.get());
+    require(a_offset != HADDR_UNDEF && b_offset != HADDR_UNDEF, ErrorKind::kInternal, "HDF5 gave no file offsets");
+    checked_output(H5Fflush(file.get(), H5F_SCOPE_LOCAL), "H5Fflush");
+    problem.offsets = {static_cast<std::int64_t>(a_offset), static_cast<std::int64_t>(b_offset)};
+  }
+  problem.size = memory.size();
+  problem.pieces = memory.pieces();
+  return problem;
 }
 
 }  // namespace tallsketch

@@ -24,10 +24,20 @@ struct ProblemOffsets {
   std::int64_t b = 0;
 };
 
-/// Creates, at `path`, a file with contiguous /A (rows, cols), /b (rows) of stored_b_type and /x_true (cols), and returns
-/// where the raw data of A and b go, so that all ranks can write their rows with plain positioned writes, whatever HDF5
-/// was built with. path  an existing temporary file; it is replaced
-ProblemOffsets create_problem_file(const std::string& path, std::int64_t rows, std::int64_t cols, ElementType a_type,
-                                   const std::vector<double>& x_true, const std::string& provenance);
+/// A file with contiguous /A (rows, cols), /b (rows) of stored_b_type and /x_true (cols), without the data of A and b: all
+/// ranks write their rows with plain positioned writes, whatever HDF5 was built with.
+struct ProblemFile {
+  struct Piece {
+    std::int64_t offset;
+    std::vector<std::byte> bytes;
+  };
+  std::vector<Piece> pieces;  // all that is not zero or data of A and b
+  std::int64_t size = 0;      // of the file, in bytes
+  ProblemOffsets offsets;
+};
+
+/// Made by HDF5 in memory: where its own writes to a disk fail, HDF5 1.10 crashes at the end of the process. Errors: kOutput
+ProblemFile make_problem_file(std::int64_t rows, std::int64_t cols, ElementType a_type,
+                              const std::vector<double>& x_true, const std::string& provenance);
 
 }  // namespace tallsketch

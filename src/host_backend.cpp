@@ -56,6 +56,7 @@ class HostBackend final : public Backend {
     PlanLimits limits;
     if (memory_limit_ > 0) {
       limits.memory_bytes = static_cast<std::int64_t>(memory_limit_);
+      limits.memory_bound = MemoryBound::kAsked;
     } else {
       const MemoryShare share = host_memory_share(comm_.node_size(), threads_);
       limits.memory_bytes = static_cast<std::int64_t>(kShareOfFree * static_cast<double>(share.bytes)) +

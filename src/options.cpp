@@ -112,10 +112,12 @@ void add_method_options(CLI::App& app, MethodOptions& options) {
              "refine: passes over A until the backward error of x is certified; sketch-solve: one pass over A, x from "
              "the sketch, with a residual up to some 40 per cent above the least (d = 2n)");
   add_tolerance(app, options.tolerance);
-  app.add_option("--max-iters", options.max_passes,
-                 "refine: passes over A after that of the preconditioner, at most; a certificate takes three at least")
+  app.add_option(
+         "--max-iters", options.max_passes,
+         "refine: passes over A after that of the preconditioner, at most; a certificate takes three at least; 0 or "
+         "1: x of the preconditioner, judged by one pass")
       ->capture_default_str()
-      ->check(CLI::Range(1, 1000000));
+      ->check(CLI::Range(0, 1000000));
   app.add_option("--ridge", options.ridge, "LAMBDA: minimise ||A x - b||^2 + LAMBDA ||x||^2")
       ->capture_default_str()
       ->check(number_between(0, 1e150))

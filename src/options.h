@@ -34,7 +34,8 @@ struct InputOptions {
   bool transpose = false;  // A is stored (n, m)
   IoChoice io = IoChoice::kAuto;
   DataPrecision data_precision = DataPrecision::kStored;
-  bool may_be_wide = false;  // m < n is no error: these are some rows of a larger matrix
+  std::string probe_program = {};  // that opens HDF5 files first (hdf5_probe); empty: none does
+  bool may_be_wide = false;        // m < n is no error: these are some rows of a larger matrix
 };
 
 struct SketchOptions {

@@ -388,7 +388,7 @@ const char* reason_text(RefineReason reason) {
 RefineResult refine(const SketchedFactor& factor, const std::vector<double>& start, const std::vector<double>& rhs_norm,
                     const RefineOptions& options, const NormalPass& pass) {
   assert(start.size() == rhs_norm.size() * factor.exponent.size());
-  assert(options.max_passes >= 1 && options.ridge >= 0);
+  assert(options.max_passes >= 0 && options.ridge >= 0);
   return Refinement(factor, start, rhs_norm, options, pass).run();
 }
 

@@ -31,7 +31,7 @@ struct SketchedFactor {
 
 struct RefineOptions {
   double tolerance = 1e-15;              // of the backward error relative to ||A D||_F
-  std::int64_t max_passes = 200;         // over A, certificates counted; at least 1
+  std::int64_t max_passes = 200;         // over A, certificates counted; one judges the start, also of 0
   double ridge = 0;                      // lambda >= 0: minimises ||A x - b||^2 + lambda ||x||^2
   std::vector<int> ridge_exponent = {};  // (n): with 2^exponent x_j for x_j in the last term; empty: zeros
 };

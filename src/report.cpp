@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/communicator.h"
+#include "src/environment.h"
 #include "src/options.h"
 #include "src/text.h"
 #include "src/version.h"
@@ -28,6 +29,12 @@ Json tool_json(const Report& report) {
     for (const Library& library : list) libraries[library.name] = library.version;
   }
   return {{"version", version_number()}, {"git", version_git()}, {"build", build_text()}, {"libraries", libraries}};
+}
+
+Json environment_json() {
+  Json environment = Json::object();
+  for (const auto& [name, value] : recorded_environment()) environment[name] = value;
+  return environment;
 }
 
 Json problem_json(const Report& report) {
@@ -194,6 +201,7 @@ std::string to_json(const Report& report) {
   const Json json = {{"schema_version", 1},
                      {"tool", tool_json(report)},
                      {"command_line", report.command_line},
+                     {"environment", environment_json()},
                      {"status", report.status},
                      {"exit_code", report.exit_code},
                      {"message", report.message.empty() ? Json(nullptr) : Json(report.message)},
@@ -212,8 +220,9 @@ std::string to_json(const Report& report) {
 
 std::string provenance_json(const Report& report) {
   const Json json = {{"tool", tool_json(report)},           {"command_line", report.command_line},
-                     {"problem", problem_json(report)},     {"sketch", sketch_json(report)},
-                     {"precision", precision_json(report)}, {"solver", solver_json(report.solver)}};
+                     {"environment", environment_json()},   {"problem", problem_json(report)},
+                     {"sketch", sketch_json(report)},       {"precision", precision_json(report)},
+                     {"solver", solver_json(report.solver)}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

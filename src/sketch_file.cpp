@@ -80,6 +80,25 @@ void parse_spec(const Json& json, const std::string& what, StoredSketch& sketch)
                       zeta, total_rows, sketch.spec.d, sketch.spec.zeta, sketch.spec.total_rows));
 }
 
+/// b is in the file twice: sketched, and as its norm, which what is said of x is relative to.
+void require_norms_of_b(const StoredSketch& sketch, const std::string& what) {
+  // ||S b||^2 / ||b||^2 is about 1, and above 100 once in 1e22 sketches even of a single row (chi-squared, one degree).
+  constexpr double kFar = 100, kLeast = 1e-280;  // below, squares of small numbers are no measure
+  const auto cols = static_cast<std::size_t>(sketch.n + sketch.r), n = static_cast<std::size_t>(sketch.n);
+  for (std::size_t k = 0; k < sketch.b_squares.size(); ++k) {
+    const double claimed = sketch.b_squares[k];
+    double sketched = 0;
+    for (std::size_t at = n + k; at < sketch.sketch.size(); at += cols)
+      sketched += sketch.sketch[at] * sketch.sketch[at];
+    sketched /= sketch.spec.zeta;
+    require(
+        claimed >= 0 && sketched <= kFar * std::max(claimed, kLeast), ErrorKind::kInput,
+        fmt::format("{} is corrupt: it claims ||b||^2 = {:.3g} for column {} of b, and its sketch says {:.3g}; make it "
+                    "again",
+                    what, claimed, k, sketched));
+  }
+}
+
 }  // namespace
 
 std::string checksum(const std::string& text, const std::vector<const std::vector<double>*>& values) {
@@ -154,6 +173,7 @@ StoredSketch read_sketch(const std::string& path) {
   const bool finite =
       std::all_of(sketch.sketch.begin(), sketch.sketch.end(), [](double v) { return std::isfinite(v); });
   require(finite, ErrorKind::kInput, fmt::format("/SA of {} has NaN or Inf", what));
+  require_norms_of_b(sketch, what);
   return sketch;
 }
 

@@ -254,7 +254,7 @@ def usage_cases():
         "--seed": ["-1", "x", "18446744073709551616"], "--chunk-rows": ["-5", "many", "1.5.2"],
         "--memory": ["lots", "-1", "1Q"], "--residency": ["tape", ""], "--timeout": ["-1", "soon", "5y"], "--method": ["lsqr"], "--precision": ["fp8"],
         "--ridge": ["-1", "nan", "inf", "-inf", "1e301", "much"], "--tol": ["0", "1", "-1e-9", "nan", "inf", "1e-9x"],
-        "--max-iters": ["0", "-1", "1.5"], "--rank-deficient": ["warn"], "--preconditioner": ["jacobi"],
+        "--max-iters": ["-1", "1.5", "1000001"], "--rank-deficient": ["warn"], "--preconditioner": ["jacobi"],
         "--reduced-solver": ["lu"], "--io": ["posix", ""], "--data-precision": ["fp16"], "--check-rows": ["-1", "4097", "1.5"],
         "--backend": ["gpu"], "--comm": ["tcp"], "--sketch": ["gaussian"], "--scaling": ["rows"],
     }

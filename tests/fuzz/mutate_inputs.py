@@ -9,7 +9,7 @@ Run by CTest as fuzz.*, each on a small corpus that is the same every time. By h
     tests/fuzz/mutate_inputs.py --only hdf5 --seed 7 --index 812 --output found     # one input again, kept
 
 Input number i of a kind follows from the seed, the kind and i alone. Findings are kept below --output, each in a folder with
-its files and `command`. Crashes of HDF5 itself, which h5py shares (judge.py), are kept and counted, and do not fail the run.
+its files and `command`.
 """
 import argparse
 import collections
@@ -24,7 +24,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from judge import LIBRARY, error_lines, judge  # noqa: E402
+from judge import error_lines, judge  # noqa: E402
 import script_runs  # noqa: E402  pylint: disable=C0413
 from script_runs import MPIEXEC, PROGRAM, run_command  # noqa: E402  pylint: disable=C0413
 from regressions import COUNTS, regressions  # noqa: E402
@@ -104,26 +104,26 @@ class Table:
 
     def __init__(self):
         self.outcomes = collections.defaultdict(collections.Counter)
-        self.findings, self.of_library, self.slowest = [], [], None
+        self.findings, self.slowest = [], None
 
     def add(self, result):
         self.outcomes[result.kind][result.code] += 1
         if self.slowest is None or result.seconds > self.slowest.seconds:
             self.slowest = result
         if result.verdict:
-            (self.of_library if result.verdict.startswith(LIBRARY) else self.findings).append(result)
+            self.findings.append(result)
             print(f"FINDING {result.kind} {result.index} ({result.name}): {result.verdict}\n    {result.message[:300]}", flush=True)
 
     def show(self, seconds):
         """The table in Markdown."""
         codes = sorted({code for counts in self.outcomes.values() for code in counts}, key=str)
         names = ["hang" if code is None else f"code {code}" for code in codes]
-        print(f"| input | tried | {' | '.join(names)} | crashes of HDF5 itself | findings |\n|{'---|' * (len(codes) + 4)}")
+        print(f"| input | tried | {' | '.join(names)} | findings |\n|{'---|' * (len(codes) + 3)}")
         for kind, counts in self.outcomes.items():
-            library, found = (sum(result.kind == kind for result in results) for results in (self.of_library, self.findings))
-            print(f"| {kind} | {sum(counts.values())} | {' | '.join(str(counts[code]) for code in codes)} | {library} | {found} |")
+            found = sum(result.kind == kind for result in self.findings)
+            print(f"| {kind} | {sum(counts.values())} | {' | '.join(str(counts[code]) for code in codes)} | {found} |")
         total = sum(sum(counts.values()) for counts in self.outcomes.values())
-        print(f"{total} inputs in {seconds:.0f} s, {len(self.findings)} findings, {len(self.of_library)} crashes of HDF5 itself; the slowest took {self.slowest.seconds:.1f} s "
+        print(f"{total} inputs in {seconds:.0f} s, {len(self.findings)} findings; the slowest took {self.slowest.seconds:.1f} s "
               f"({self.slowest.kind} {self.slowest.index})")
 
 
@@ -188,7 +188,7 @@ def main():
         table = run_all(options, top)
     finally:
         shutil.rmtree(top, ignore_errors=True)
-    if table.findings or table.of_library:
+    if table.findings:
         print(f"findings are kept in {options.output}")
     return 1 if table.findings else 0
 

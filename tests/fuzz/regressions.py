@@ -4,7 +4,7 @@ import struct
 from valid_inputs import M, N, mended
 
 
-COUNTS = {"npy": 5, "hdf5": 3, "sketch": 3, "checkpoint": 5}  # of cases
+COUNTS = {"npy": 5, "hdf5": 7, "sketch": 3, "checkpoint": 5}  # of cases
 
 
 def patched(data, at, code, value):
@@ -15,14 +15,15 @@ def patched(data, at, code, value):
 
 
 def library_overruns(data):
-    """[(name, bytes)]: counts that HDF5 1.10 trusts. By the first it writes beyond its memory, without a seal that is found."""
+    """[(name, bytes)]: counts that HDF5 1.10 trusts. By the first it writes beyond its memory."""
     tree, node, heap = data.index(b"TREE"), data.index(b"SNOD"), data.index(b"HEAP")
     return [("size of a heap", patched(data, heap + 8, "<Q", 2**64 - 1)), ("entries of a tree", patched(data, tree + 6, "<H", 65535)),
             ("symbols of a node", patched(data, node + 6, "<H", 65535))]
 
 
 def hdf5_regressions(valid, case):
-    """Chunks that claim no bytes (memory's old contents became A), and a superblock whose end MPI-IO cannot read."""
+    """Chunks that claim other bytes than they have (memory's old contents became A), a superblock whose end MPI-IO cannot read, and
+    what HDF5 crashes on."""
     chunked, contiguous = valid.hdf5["chunked"][0]["g.h5"], valid.hdf5["contiguous"][0]["g.h5"]
     key = chunked.rindex(b"TREE\x01") + 24
     if struct.unpack_from("<I", chunked, key)[0] != 16 * 3 * 4:
@@ -32,6 +33,10 @@ def hdf5_regressions(valid, case):
     compact = valid.hdf5["compact"][0]["g.h5"]
     layout = compact.index(bytes((3, 0)) + struct.pack("<H", M * N * 4))  # version 3, compact, bytes
     files.append(("a compact dataset of 4 bytes", patched(compact, layout + 2, "<H", 4), 3))
+    checked = valid.hdf5["big-endian fletcher32"][0]["g.h5"]
+    shape = checked.index(struct.pack("<BBB", 3, 2, 3)) + 11  # version 3, in chunks, of 3 numbers; then their address
+    files.append(("chunks of 17 rows that are stored as 16", patched(checked, shape, "<I", 17), 3))
+    files += [(name, data, 3) for name, data in library_overruns(contiguous)]
     return [case("hdf5", name, {"g.h5": data}, ["solve", "g.h5", "-o", "x.h5"], expected=code) for name, data, code in files]
 
 

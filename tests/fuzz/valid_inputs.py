@@ -16,8 +16,8 @@ from cli_cases import cli_case
 
 M, N = 60, 4
 SEAL = b"\ntallsketch seal "  # src/file_seal.cpp
-# Numbers of a sketch or sum that are changed with their checksum are no damage but a forgery: the certificate is relative to
-# the norms that they give, so that x has to be finite and no more.
+# Numbers of a sketch or sum that are changed with their checksum and seal are no damage but a forgery: the certificate is relative
+# to the norms that they give, so that x has to be finite and no more (docs/robustness.md).
 FORGED = "numbers"
 FIXED_TIME = 1_600_000_000  # of inputs: checkpoints know them by it
 
@@ -225,20 +225,34 @@ class ValidInputs:
         return Case("checkpoint", f"{name}: {done}", {"c.h5": data, "g.h5": self.plain}, arguments, reference, may_write=("x.h5", "c.h5"))
 
 
+MASK, PRIME = 2**64 - 1, 1099511628211
+
+
+def word_hash(words):
+    """src/word_hash.h's: FNV-1a over words, turned."""
+    value = 14695981039346656037
+    for word in words:
+        value = ((value ^ word) * PRIME) & MASK
+        value = ((value << 31) | (value >> 33)) & MASK
+    return value
+
+
 def checksum(text, arrays):
-    """src/sketch_file.cpp's: FNV-1a over words, turned."""
-    mask, value = 2**64 - 1, 14695981039346656037
+    """src/sketch_file.cpp's."""
     words = list(text)
     for array in arrays:
         words += np.ascontiguousarray(array, "<f8").reshape(-1).view("<u8").tolist()
-    for word in words:
-        value = ((value ^ word) * 1099511628211) & mask
-        value = ((value << 31) | (value >> 33)) & mask
-    return f"{value:016x}"
+    return f"{word_hash(words):016x}"
+
+
+def sealed(data):
+    """src/file_seal.cpp's."""
+    words = np.frombuffer(data + bytes(-len(data) % 8), "<u8").tolist()
+    return data + SEAL + f"{((word_hash(words) ^ len(data)) * PRIME) & MASK:016x}\n".encode()
 
 
 def mutated_store(dice, data, datasets):
-    """A sketch file or checkpoint, damaged: its bytes; or, so that no checksum finds it, its JSON or its numbers.
+    """A sketch file or checkpoint, damaged: its bytes; or, so that neither checksum nor seal finds it, its JSON or its numbers.
 
     datasets  in the order of the checksum; passes lie there row by row, as it takes them
     """
@@ -257,7 +271,7 @@ def mutated_store(dice, data, datasets):
 
 def mended(data, change, datasets, number=None):
     """A sketch file or checkpoint with another identity, change(text), or one number (dataset, where in [0, 1), value), and
-    the checksum of what it then holds. Without a seal, like files of older versions."""
+    the checksum and the seal of what it then holds."""
     out = io.BytesIO(data[:data.rindex(SEAL)])
     with h5py.File(out, "r+") as file:
         text = change(file["identity"][()])
@@ -275,7 +289,7 @@ def mended(data, change, datasets, number=None):
         identity = h5py.h5d.create(file.id, b"identity", kind, h5py.h5s.create(h5py.h5s.SCALAR))
         identity.write(h5py.h5s.ALL, h5py.h5s.ALL, np.array(text, dtype=f"S{len(text)}"))
         file["identity"].attrs["checksum"] = np.bytes_(checksum(text, stored))
-    return out.getvalue()
+    return sealed(out.getvalue())
 
 
 def arrays_npy(data):

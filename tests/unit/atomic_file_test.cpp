@@ -145,9 +145,9 @@ TEST_CASE("The limit of the file size is an error with the system's reason and l
 TEST_CASE("Space is asked for before hours of work") {
   const TemporaryFolder folder;
   AtomicFile file(folder.at("x"));
-  CHECK(output_error([&] { file.require_space(4096); }).empty());
+  CHECK(output_error([&] { file.reserve(4096); }).empty());
   const SizeLimit limit(1024);
-  CHECK_THAT(output_error([&] { file.require_space(1 << 20); }), ContainsSubstring("File too large"));
+  CHECK_THAT(output_error([&] { file.reserve(1 << 20); }), ContainsSubstring("File too large"));
 }
 
 TEST_CASE("Writing to a closed descriptor is an error with the system's reason") {

@@ -116,8 +116,17 @@ TEST_CASE("Sizes that are not those of the run are refused, whole as the file ma
   CHECK(failure([](auto& c) { c.run.pop_back(); }) == ErrorKind::kInput);
   CHECK(failure([](auto& c) {
           c.attempt.compression = Compression::kGram;
-          c.sketch.resize(25);
+          c.sketch.assign(25, 1.0);
+          c.sketch[3 * 5 + 3] = 5;  // ||b||^2, which is in b_squares, too
+          c.sketch[4 * 5 + 4] = 7 * (1 + 1e-9);
         }) == std::nullopt);
+  CHECK(failure([](auto& c) {
+          c.attempt.compression = Compression::kGram;
+          c.sketch.assign(25, 1.0);
+          c.sketch[3 * 5 + 3] = 5;
+          c.sketch[4 * 5 + 4] = 7.001;
+        }) == ErrorKind::kInput);
+  CHECK(failure([](auto& c) { c.b_squares = {5, -7}; }) == ErrorKind::kInput);
   CHECK(failure([](auto& c) {
           c.attempt.compression = Compression::kGram;
           c.sketch.resize(16);

@@ -308,10 +308,12 @@ TEST_CASE("the step limit is kept and leaves an x that is no worse than the star
   const DenseProblem problem = make_dense_problem(600, 20, 1, 1e3, 1.0, kSeed + 110);
   const DenseSketch sketch = sketch_problem(problem, 80, FactorPrecision::kFp64);
   const double before = true_backward_error(problem, sketch.factor.exponent, sketch.start);
-  for (const std::int64_t limit : {1, 2, 3, 10}) {
+  for (const std::int64_t limit : {0, 1, 2, 3, 10}) {
     const RefineResult result = refine_dense(problem, sketch, {.max_passes = limit});
     INFO("limit " << limit);
-    check_not_converged(result, {.max_passes = limit});
+    // The start is judged whatever the limit.
+    check_not_converged(result, {.max_passes = std::max<std::int64_t>(1, limit)});
+    if (limit <= 1) CHECK(result.x == sketch.start);
     CHECK(result.reason == RefineReason::kStepLimit);
     CHECK(true_backward_error(problem, sketch.factor.exponent, result.x) <= 2 * before);  // certificates chose
   }
@@ -320,7 +322,7 @@ TEST_CASE("the step limit is kept and leaves an x that is no worse than the star
 TEST_CASE("a start that is good enough is not called certified before a step has tested the factor") {
   const DenseProblem problem = make_dense_problem(600, 20, 1, 1e2, 1e-3, kSeed + 90);
   const DenseSketch sketch = sketch_problem(problem, 320, FactorPrecision::kFp64);
-  for (const std::int64_t most : {1, 2}) {
+  for (const std::int64_t most : {0, 1, 2}) {
     const RefineResult result = refine_dense(problem, sketch, {.tolerance = 0.1, .max_passes = most});
     CHECK(!result.converged);
     CHECK(result.reason == RefineReason::kUntested);

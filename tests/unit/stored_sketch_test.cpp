@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <set>
 #include <string>
 #include <utility>
@@ -15,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "src/atomic_file.h"
+#include "src/file_seal.h"
 #include "src/hdf5_image.h"
 #include "src/hdf5_writer.h"
 #include "src/row_ranges.h"
@@ -38,7 +40,7 @@ StoredSketch make_sketch(const SketchOptions& options, std::vector<RowRange> row
   sketch.rows = std::move(rows);
   sketch.sketch.resize(static_cast<std::size_t>(sketch.spec.d * (n + r)));
   for (std::size_t i = 0; i < sketch.sketch.size(); ++i) sketch.sketch[i] = static_cast<double>(i % 17) - 8;
-  for (std::int64_t k = 0; k < r; ++k) sketch.b_squares.push_back(static_cast<double>(3 * k + 1));
+  for (std::int64_t k = 0; k < r; ++k) sketch.b_squares.push_back(static_cast<double>(3000 * k + 1000));
   sketch.files = {"a.h5"};
   return sketch;
 }
@@ -130,7 +132,7 @@ TEST_CASE("Sketches of disjoint rows add up exactly, in the precision of the ske
   StoredSketch part = make_sketch(stack(), {{0, 10}, {30, 40}});
   add(part, "part", "sum", sum);
   CHECK(describe(sum.rows) == "[0, 20), [30, 40)");
-  CHECK(sum.b_squares == std::vector<double>{2, 8});
+  CHECK(sum.b_squares == std::vector<double>{2000, 8000});
   CHECK(sum.files.size() == 2);
   for (std::size_t i = 0; i < sum.sketch.size(); ++i) REQUIRE(sum.sketch[i] == 2 * one.sketch[i]);
   // FP32 rounds to nearest even, as ranks' sums do.
@@ -283,7 +285,7 @@ TEST_CASE("Files that are no sketches, of another version, or damaged are refuse
     image.add("/b_squares", sketch.b_squares, 2, 1, 1);
     image.add_text("/identity", text);
     image.add_attribute("/identity", "checksum", right_sum ? checksum(text, {&values, &sketch.b_squares}) : "0");
-    return image.bytes();
+    return sealed(image.bytes());
   };
   const auto message = [&](const std::vector<std::byte>& bytes) {
     const TemporaryFile file(bytes);
@@ -330,13 +332,27 @@ TEST_CASE("Files that are no sketches, of another version, or damaged are refuse
   {
     Hdf5Image image;
     image.add("/A", {1.0}, 1, 1, 2);
-    CHECK(has(message(image.bytes()), "is no sketch file"));
+    CHECK(has(message(image.bytes()), "does not end with the seal"));
+    CHECK(has(message(sealed(image.bytes())), "/SA, /b_squares or /identity is missing"));
   }
   std::vector<double> nan(320, 1.0);
   nan[7] = std::nan("");
   StoredSketch broken = sketch;
   broken.sketch = nan;
   CHECK(has(message(sketch_image(broken, "test")), "NaN"));
+  const auto with_b_squares = [&](double value) {
+    StoredSketch other = sketch;
+    other.sketch.assign(320, 1.0);  // ||S b||^2 = 64, of which a quarter, for zeta = 4, is what ||b||^2 is about
+    other.b_squares = {16, value};
+    return sketch_image(other, "test");
+  };
+  for (const double wrong : {-1.0, 0.0, 0.159, std::nan("")}) {
+    CHECK(has(message(with_b_squares(wrong)), "||b||^2"));
+  }
+  for (const double possible : {0.161, 16.0, 1e300, std::numeric_limits<double>::infinity()}) {
+    const TemporaryFile file(with_b_squares(possible));
+    CHECK(read_sketch(file.path()).b_squares[1] == possible);
+  }
 }
 
 TEST_CASE("A long identity, of many files, is no problem for its file") {

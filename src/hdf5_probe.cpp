@@ -1,0 +1,234 @@
+#include "src/hdf5_probe.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "src/error.h"
+#include "src/hdf5_dataset.h"
+#include "src/hdf5_file.h"
+
+namespace tallsketch {
+
+namespace {
+
+constexpr rlim_t kProcessorSeconds = 60, kMemoryBytes = rlim_t{512} << 20;
+constexpr std::size_t kFilesPerProcess = 128;  // of paths up to 4096 bytes: below the 2 MiB of a command line
+constexpr std::int64_t kLargestChunk = std::int64_t{64} << 20;
+
+// What the probe says, on its standard output: a letter for each file before it is opened, then one for how it ended.
+constexpr char kBegins = '.', kDone = 'D', kFailed = 'E';  // kFailed: then the exit code as a byte, and the message
+
+// The probe --------------------------------------------------------------------------------------------------------
+
+void say(std::string_view words) {
+  while (!words.empty()) {
+    const ssize_t written = ::write(STDOUT_FILENO, words.data(), words.size());
+    if (written < 0 && errno != EINTR) return;
+    if (written > 0) words.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+void lower_limit(int resource, rlim_t most) {
+  rlimit limit{};
+  if (::getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) != 0) return;
+  limit.rlim_cur = std::min(limit.rlim_cur, most);
+  ::setrlimit(static_cast<__rlimit_resource_t>(resource), &limit);
+}
+
+/// What is mapped already: the libraries of GPUs take some GiB of addresses.
+rlim_t mapped_bytes() {
+  std::ifstream file("/proc/self/statm");
+  rlim_t pages = 0;
+  file >> pages;
+  return pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
+}
+
+void limit_probe() {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // it does not outlive the run, whatever ends that
+  lower_limit(RLIMIT_CORE, 0);
+  lower_limit(RLIMIT_CPU, kProcessorSeconds);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which map terabytes
+  lower_limit(RLIMIT_AS, mapped_bytes() + kMemoryBytes);
+#endif
+}
+
+void look_at(const Hdf5File& file, const std::string& name, bool by_columns) {
+  Hdf5Dataset dataset(file, name, by_columns);
+  dataset.read_first_chunk(kLargestChunk);
+}
+
+// The run ----------------------------------------------------------------------------------------------------------
+
+/// The words of a probe, and how its process ended.
+struct Heard {
+  std::string words;
+  int status = 0;
+};
+
+class SpawnSettings {
+ public:
+  explicit SpawnSettings(int output) {
+    ::posix_spawn_file_actions_init(&actions_);
+    ::posix_spawnattr_init(&attributes_);
+    ::posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    ::posix_spawn_file_actions_adddup2(&actions_, output, STDOUT_FILENO);
+    // What a C library says of a process that it aborts is not the run's message.
+    ::posix_spawn_file_actions_addopen(&actions_, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+#if defined(__GLIBC_PREREQ)
+#if __GLIBC_PREREQ(2, 34)
+    ::posix_spawn_file_actions_addclosefrom_np(&actions_,
+                                               STDERR_FILENO + 1);  // MPI's connections are none of its business
+#endif
+#endif
+    // Signals that end the run come to its whole process group; the run itself ends the probe.
+    sigset_t blocked, by_default;
+    ::sigemptyset(&blocked);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) ::sigaddset(&blocked, signal);
+    ::sigemptyset(&by_default);
+    for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGXCPU}) ::sigaddset(&by_default, signal);
+    ::posix_spawnattr_setsigmask(&attributes_, &blocked);
+    ::posix_spawnattr_setsigdefault(&attributes_, &by_default);
+    ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  }
+  ~SpawnSettings() {
+    ::posix_spawn_file_actions_destroy(&actions_);
+    ::posix_spawnattr_destroy(&attributes_);
+  }
+  SpawnSettings(const SpawnSettings&) = delete;
+  SpawnSettings& operator=(const SpawnSettings&) = delete;
+  const posix_spawn_file_actions_t* actions() const { return &actions_; }
+  const posix_spawnattr_t* attributes() const { return &attributes_; }
+
+ private:
+  posix_spawn_file_actions_t actions_{};
+  posix_spawnattr_t attributes_{};
+};
+
+std::string read_all(int descriptor) {
+  std::string all;
+  std::array<char, 4096> part{};
+  while (true) {
+    const ssize_t got = ::read(descriptor, part.data(), part.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return all;
+    all.append(part.data(), static_cast<std::size_t>(got));
+  }
+}
+
+/// Nothing where no process can be started, or nobody knows how it ended.
+std::optional<Heard> ask_process(const std::string& program, std::vector<std::string> words) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return std::nullopt;
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  pid_t child = 0;
+  const SpawnSettings settings(ends[1]);
+  const bool started =
+      ::posix_spawn(&child, program.c_str(), settings.actions(), settings.attributes(), argv.data(), environ) == 0;
+  ::close(ends[1]);
+  Heard heard;
+  if (started) heard.words = read_all(ends[0]);
+  ::close(ends[0]);
+  if (!started) return std::nullopt;
+  pid_t waited = 0;
+  do {
+    waited = ::waitpid(child, &heard.status, 0);
+  } while (waited < 0 && errno == EINTR);
+  if (waited < 0) return std::nullopt;
+  return heard;
+}
+
+std::string signal_words(int signal) {
+  const char* const name = ::strsignal(signal);
+  return fmt::format("signal {}{}{}", signal, name != nullptr ? ", " : "", name != nullptr ? name : "");
+}
+
+void judge(const Heard& heard, std::span<const ProbedFile> files) {
+  const std::string& words = heard.words;
+  const auto begun = static_cast<std::size_t>(
+      std::find_if(words.begin(), words.end(), [](char c) { return c != kBegins; }) - words.begin());
+  const std::string end = words.substr(begun);
+  if (end.size() >= 2 && end[0] == kFailed) {
+    throw Error(static_cast<ErrorKind>(static_cast<unsigned char>(end[1])), end.substr(2));
+  }
+  // Before the first file that says nothing of a file.
+  if (end.starts_with(kDone) || begun == 0 || !WIFSIGNALED(heard.status)) return;
+  const std::string& path = files[std::min(begun, files.size()) - 1].path;
+  const int signal = WTERMSIG(heard.status);
+  require(signal != SIGKILL, ErrorKind::kMemory,
+          fmt::format("the process that opens '{}' first was killed, perhaps by the system for lack of memory", path));
+  const std::string what =
+      signal == SIGXCPU ? fmt::format("does not come to an end with it ({} s of processor time)", kProcessorSeconds)
+                        : fmt::format("crashes on it ({})", signal_words(signal));
+  throw Error(ErrorKind::kInput,
+              fmt::format("'{}' cannot be read: HDF5 {} {}; the file is corrupt", path, hdf5_library_version(), what));
+}
+
+}  // namespace
+
+int run_probe(int argc, char** argv) {
+  limit_probe();
+  // order of columns, then for each file its path, how many datasets, and their names
+  const std::span<char*> words(argv, static_cast<std::size_t>(argc));
+  const bool by_columns = !words.empty() && std::string_view(words[0]) == "columns";
+  std::optional<Error> failure;
+  try {
+    for (std::size_t at = 1; at + 1 < words.size();) {
+      say(std::string(1, kBegins));
+      const Hdf5File file = Hdf5File::open(words[at], nullptr);
+      const std::size_t count = std::strtoul(words[at + 1], nullptr, 10);
+      at += 2;
+      for (const std::size_t end = std::min(words.size(), at + count); at < end; ++at) {
+        look_at(file, words[at], by_columns);
+      }
+    }
+  } catch (const Error& e) {
+    failure = e;
+  } catch (const std::bad_alloc&) {
+    failure.emplace(ErrorKind::kInput, fmt::format("a file asks for more than {} MiB of memory to be opened; it is "
+                                                   "corrupt",
+                                                   kMemoryBytes >> 20));
+  }
+  // Before HDF5 ends, too: it may crash there.
+  H5close();
+  if (failure) {
+    say(fmt::format("{}{}{}", kFailed, static_cast<char>(failure->exit_code()), failure->what()));
+  } else {
+    say(std::string(1, kDone));
+  }
+  return 0;
+}
+
+void probe_hdf5(const std::string& program, const std::vector<ProbedFile>& files, bool by_columns) {
+  if (program.empty()) return;
+  for (std::size_t first = 0; first < files.size(); first += kFilesPerProcess) {
+    const std::span part = std::span(files).subspan(first, std::min(kFilesPerProcess, files.size() - first));
+    std::vector<std::string> words = {"tallsketch", kProbeCommand, by_columns ? "columns" : "rows"};
+    for (const ProbedFile& file : part) {
+      words.push_back(file.path);
+      words.push_back(fmt::to_string(file.datasets.size()));
+      words.insert(words.end(), file.datasets.begin(), file.datasets.end());
+    }
+    if (const auto heard = ask_process(program, std::move(words))) judge(*heard, part);
+  }
+}
+
+}  // namespace tallsketch
