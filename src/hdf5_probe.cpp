@@ -170,14 +170,16 @@ void judge(const Heard& heard, std::span<const ProbedFile> files) {
     throw Error(static_cast<ErrorKind>(static_cast<unsigned char>(end[1])), end.substr(2));
   }
   // Before the first file that says nothing of a file.
-  if (end.starts_with(kDone) || begun == 0 || !WIFSIGNALED(heard.status)) return;
+  const bool exited = WIFEXITED(heard.status);
+  if (end.starts_with(kDone) || begun == 0 || (exited && WEXITSTATUS(heard.status) == 0)) return;
   const std::string& path = files[std::min(begun, files.size()) - 1].path;
-  const int signal = WTERMSIG(heard.status);
+  const int signal = exited ? 0 : WTERMSIG(heard.status);
   require(signal != SIGKILL, ErrorKind::kMemory,
           fmt::format("the process that opens '{}' first was killed, perhaps by the system for lack of memory", path));
-  const std::string what =
-      signal == SIGXCPU ? fmt::format("does not come to an end with it ({} s of processor time)", kProcessorSeconds)
-                        : fmt::format("crashes on it ({})", signal_words(signal));
+  std::string what = fmt::format("crashes on it ({})", signal_words(signal));
+  if (signal == SIGXCPU)
+    what = fmt::format("does not come to an end with it ({} s of processor time)", kProcessorSeconds);
+  if (exited) what = fmt::format("fails on it (exit code {})", WEXITSTATUS(heard.status));  // sanitizers catch signals
   throw Error(ErrorKind::kInput,
               fmt::format("'{}' cannot be read: HDF5 {} {}; the file is corrupt", path, hdf5_library_version(), what));
 }

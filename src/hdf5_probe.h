@@ -24,7 +24,7 @@ int run_probe(int argc, char** argv);
 /// by_columns  as for Hdf5Dataset
 /// Errors      kInput: what the run would say of the first file that cannot be read; or that HDF5 crashes on it, or that it
 ///             does not come to an end
-/// Cost        one process: 10 ms, with CUDA's libraries 40 ms (this machine), and what opening the files takes
+/// Cost        one process, 16 ms of processor time in a host build (docs/decisions/0027), and what opening the files takes
 void probe_hdf5(const std::string& program, const std::vector<ProbedFile>& files, bool by_columns);
 
 }  // namespace tallsketch

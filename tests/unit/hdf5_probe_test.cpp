@@ -38,6 +38,9 @@ TEST_CASE("A probe that a signal ends names the file, and says what it was") {
   const auto [loop, of_loop] = after("printf .; kill -XCPU $$");
   CHECK(loop == 3);
   CHECK((has(of_loop, "'one.h5'") && has(of_loop, "does not come to an end with it (60 s of processor time)")));
+  const auto [failed, of_failure] = after("printf .; exit 1");
+  CHECK(failed == 3);
+  CHECK(has(of_failure, "fails on it (exit code 1)"));
   const auto [killed, of_kill] = after("printf .; kill -KILL $$");
   CHECK(killed == 7);
   CHECK((has(of_kill, "'one.h5'") && has(of_kill, "killed")));
@@ -52,8 +55,7 @@ TEST_CASE("The error of a probe is that of the run, whatever ends its process af
 }
 
 TEST_CASE("A probe that ends well, says nothing or cannot be started is no error") {
-  for (const std::string lines :
-       {"printf ..D", "printf ..D; kill -SEGV $$", "exit 1", "kill -SEGV $$", "printf .; exit 1"}) {
+  for (const std::string lines : {"printf ..D", "printf ..D; kill -SEGV $$", "exit 1", "kill -SEGV $$", "printf ."}) {
     INFO(lines);
     CHECK(after(lines).first == 0);
   }
