@@ -14,6 +14,7 @@
 #include "drivers/commands.h"
 #include "drivers/study_csv.h"
 #include "kernels/rounding.h"
+#include "kernels/sketch_rule.h"
 #include "src/backend.h"
 #include "src/communicator.h"
 #include "src/error.h"
@@ -71,6 +72,8 @@ std::vector<SketchCase> gaussian_cases(const StudyCoherenceOptions& options) {
     next.shape = {options.rows, options.cols, 0, ElementType::kFloat32};
     next.kernel = BenchKernel::kGaussian;
     next.spec.d = d;
+    next.spec.zeta = 1;  // of a CountSketch, so that the spec is a legal one: who times a dense S looks at d alone
+    next.spec.batch_rows = batch_rows_for(next.spec);
     cases.push_back(next);
   }
   return cases;
@@ -110,13 +113,19 @@ SketchTiming time_on_all(const SketchCase& sketch, int repeats, Backend& backend
   return timing;
 }
 
-/// The seconds of a task's errors, and which nobody beats.
+/// The errors of one sketch at one task.
 struct TaskLine {
   std::size_t sketch = 0;  // of the timed ones
   StudyTask task = StudyTask::kGram;
   std::vector<double> errors;  // of the seeds that did it
-  bool on_front = false;
+  double unsketched = 0;       // of the task itself
+  bool on_front = false;       // no other sketch beats it
 };
+
+double unsketched_error(const TaskErrors& exact, StudyTask task) {
+  if (task == StudyTask::kRidge) return exact.ridge.value();
+  return task == StudyTask::kSolve ? exact.solve.value() : 0;
+}
 
 const std::vector<double>& errors_of(const TaskResult& result, StudyTask task) {
   switch (task) {
@@ -145,7 +154,8 @@ void find_fronts(const std::vector<TimedSketch>& sketches, std::vector<TaskLine>
 
 const char* const kCsvHeader =
     "backend,commit,kind,m,n,rank,noise,ridge,family,hash,kernel,d,zeta,kappa,block_nnz,block_rows,input_blocks,"
-    "first_seed,seeds,task,failures,error_median,error_least,error_largest,time_ms,map_ms,floor_ms,pareto,"
+    "first_seed,seeds,task,failures,error_median,error_least,error_largest,error_unsketched,time_ms,map_ms,floor_ms,"
+    "pareto,"
     "block_coherence,neighbourhood_coherence_median,neighbourhood_coherence_least,neighbourhood_coherence_largest\n";
 
 /// "blockperm,permuted,strip,256,4,2,2,128,interleaved": empty where S has no such parameter.
@@ -174,8 +184,8 @@ std::string spread_fields(const std::vector<double>& values) {
 
 std::string time_fields(const std::optional<SketchTiming>& timing) {
   if (!timing) return ",,";
-  return fmt::format("{:.4g},{},{:.4g}", 1e3 * timing->complete,
-                     timing->map ? fmt::format("{:.4g}", 1e3 * *timing->map) : "", 1e3 * timing->floor);
+  return fmt::format("{:.6g},{},{:.6g}", 1e3 * timing->complete,
+                     timing->map ? fmt::format("{:.6g}", 1e3 * *timing->map) : "", 1e3 * timing->floor);
 }
 
 /// What all lines of one kind of data begin with.
@@ -187,10 +197,10 @@ std::string problem_fields(const StudyCoherenceOptions& options, SyntheticKind k
 std::string csv_line(const std::string& problem, const StudyCoherenceOptions& options, const TimedSketch& timed,
                      const TaskLine& line, const TaskResult& result) {
   const std::string block = result.block_coherence ? fmt::format("{:.6g}", *result.block_coherence) : "";
-  return fmt::format("{},{},{},{},{},{},{},{},{},{},{}\n", problem, sketch_fields(timed), options.seed, options.seeds,
-                     to_word(line.task), options.seeds - static_cast<int>(line.errors.size()),
-                     spread_fields(line.errors), time_fields(timed.timing), line.on_front ? "yes" : "no", block,
-                     spread_fields(result.neighbourhood_coherence));
+  return fmt::format("{},{},{},{},{},{},{},{:.6g},{},{},{},{}\n", problem, sketch_fields(timed), options.seed,
+                     options.seeds, to_word(line.task), options.seeds - static_cast<int>(line.errors.size()),
+                     spread_fields(line.errors), line.unsketched, time_fields(timed.timing),
+                     line.on_front ? "yes" : "no", block, spread_fields(result.neighbourhood_coherence));
 }
 
 const char* const kTableHeader =
@@ -315,10 +325,11 @@ int run_study_coherence(const StudyCoherenceOptions& options, const Communicator
     }
     comm.together([&] {
       if (!comm.is_root()) return;
+      const TaskErrors exact = exact_errors(rows->triangle(), rows->n(), options.ridge);
       std::vector<TaskLine> lines;
       for (std::size_t k = 0; k < sketches.size(); ++k) {
         for (const StudyTask task : options.task) {
-          lines.push_back({k, task, errors_of(results[k], task), false});
+          lines.push_back({k, task, errors_of(results[k], task), unsketched_error(exact, task), false});
         }
       }
       find_fronts(sketches, lines);

@@ -70,8 +70,10 @@ void add_bench_sketch_options(CLI::App& app, BenchSketchOptions& options) {
   add_list(app, "--input-blocks", options.input_blocks, "blockperm");
   add_list(app, "--precision", options.precision);
   add_list(app, "--rounding", options.rounding, "fp32 and fp64 take nearest only");
-  add_list(app, "--kernel", options.kernel,
-           "GPU kernels, and of baselines spmm: the same S by cuSPARSE; gaussian: a dense S of the same d by cuBLAS");
+  add_list(
+      app, "--kernel", options.kernel,
+      "GPU kernels, and of baselines spmm: the same S by cuSPARSE; gaussian: a dense S of the same d by cuBLAS, on "
+      "the host by BLAS");
   add_list(app, "--dtype", options.dtype, types(), "type of A in memory; f8 is for --precision fp64");
   app.add_option("--rhs", options.rhs, "columns of b that are sketched along; the floor stays that of A")
       ->capture_default_str()

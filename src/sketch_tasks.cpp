@@ -91,6 +91,15 @@ double relative_residual(const std::vector<double>& triangle, std::int64_t n, co
   return std::sqrt(squares / b_squares);
 }
 
+TaskErrors exact_errors(const std::vector<double>& triangle, std::int64_t n, double lambda) {
+  const auto residual_of = [&](double ridge) {
+    const auto x = ridge_solution(triangle, n + 1, n, ridge);
+    require(x.has_value(), ErrorKind::kInternal, "a study's problem has dependent columns");
+    return relative_residual(triangle, n, *x);
+  };
+  return {0, 0, residual_of(lambda), residual_of(0)};
+}
+
 TaskErrors task_errors(const SketchedTasks& sketch, const std::vector<double>& triangle, double lambda) {
   const std::int64_t d = sketch.d, n = sketch.n, width = 2 * n + 1;
   require(std::all_of(sketch.values.begin(), sketch.values.end(), [](double value) { return std::isfinite(value); }),

@@ -23,6 +23,10 @@ struct TaskErrors {
   std::optional<double> solve;  // the same with lambda = 0; nothing where d < n, or S A lost rank
 };
 
+/// The same with no sketch in between: no error but the residuals of ridge regression and least squares.
+/// triangle  (n + 1, n + 1) row-major, of a QR of [A | b], A with independent columns
+TaskErrors exact_errors(const std::vector<double>& triangle, std::int64_t n, double lambda);
+
 /// triangle  (n + 1, n + 1) row-major, of a QR of [A | b]: the tasks as they are without a sketch
 /// lambda    above 0
 /// Errors    kNonFinite for an overflowed sketch; kMemory for sizes beyond LAPACK's

@@ -55,6 +55,9 @@ HELP = {
                     "--rounding", "--scaling", "--reduced-solver", "--seed", "--seeds", "--output", *MACHINE_OPTIONS, *RUN_OPTIONS],
     "study range": ["--rows", "--cols", "--system", "--data-seed", "--power", "--oversample", "--zeta", "--hash", "--precision",
                     "--rounding", "--scaling", "--seed", "--seeds", "--output", *MACHINE_OPTIONS, *RUN_OPTIONS],
+    "study coherence": ["--kind", "--rows", "--cols", "--rank", "--noise", "--data-seed", "--oversample", "--sketch-rows", "--sketch",
+                        "--hash", "--zeta", "--kappa", "--block-nnz", "--block-rows", "--input-blocks", "--kernel", "--task",
+                        "--no-coherence", "--ridge", "--seed", "--seeds", "--repeats", "--output", "--backend", *RUN_OPTIONS],
     "bench io": ["--repeats", "--backend", *INPUT_OPTIONS, *SYNTHETIC_OPTIONS, *RUN_OPTIONS],
     "bench reduce": ["--sketch-rows", "--cols", "--rhs", "--precision", "--repeats", "--backend", "--comm", *RUN_OPTIONS],
     "bench passes": ["--cols", "--bytes", "--dtype", "--rhs", "--repeats", "--backend", *RUN_OPTIONS],
@@ -65,7 +68,7 @@ HELP = {
                     "--repeats", *MACHINE_OPTIONS, *RUN_OPTIONS],
 }
 # Flags, and options whose absence is their default.
-NO_DEFAULT = {"--help", "--version", "--ignore-launcher", "--quiet", "--verbose", "--report", "--sketch-rows",
+NO_DEFAULT = {"--help", "--version", "--ignore-launcher", "--no-coherence", "--quiet", "--verbose", "--report", "--sketch-rows",
               "--standard-errors", "--from-sketch", "--merge", "--resume", "--transpose", "--json"}
 ONE_PASS = ["--method", "sketch-solve"]
 METHODS = {"refine": [], "sketch-solve": ONE_PASS}  # refine is the default
@@ -517,8 +520,12 @@ def check_bench_grid(checks, folder):
                 "--family", "sparsestack,blockperm,flashblockrow", "--kappa", "1,2", "--block-nnz", 4, "--block-rows", 128,
                 "--input-blocks", "interleaved,contiguous", "--kernel", "auto,flash,gaussian", "--repeats", 1], cwd=folder)
     values = [strict_json(line) for line in done.out.splitlines()]
-    # A row count: sparsestack for both d; blockperm for d = 256, kappa x kind of blocks. On the host, kernel auto alone.
-    checks.check("bench grid: a line for every case that exists", done.code == 0 and len(values) == 2 * (2 + 4), done)
+    # A row count: sparsestack and a dense S for both d; blockperm for d = 256, kappa x kind of blocks. The host has kernel auto and
+    # gaussian alone.
+    checks.check("bench grid: a line for every case that exists", done.code == 0 and len(values) == 2 * (2 + 2 + 4), done)
+    checks.check("bench grid: a dense S by BLAS", [v["d"] for v in values if v["family"] == "gaussian"] == 2 * [256, 300] and all(
+        v["kernel"] == "blas" and 0 < v["build_ms"] < v["complete_ms"] > v["apply_ms"] > 0 for v in values if v["family"] == "gaussian"),
+                 done)
     checks.check("bench grid: m and d are exact", {(v["m"], v["d"]) for v in values} == {
         (3001, 256), (3001, 300), (4096, 256), (4096, 300)}, done.out)
     blocks = [v for v in values if v["family"] == "blockperm"]
@@ -536,8 +543,9 @@ def check_bench_grid(checks, folder):
 def check_study_geometry(checks, folder):
     """study geometry writes one CSV line a case, the same lines on several ranks and in a file, plausible figures."""
     command = ["study", "geometry", "--backend", "host", "--rows", 600, "--cols", 16, "--coherence", "0,1", "--head", "first",
-               "--oversample", 4, "--zeta", "1,4", "--block-rows", 16, "--seeds", 3]
-    done = run(command, cwd=folder)
+               "--oversample", 4, "--zeta", "1,4", "--block-rows", 16, "--seeds", 3, "--sketch", "sparsestack,blockperm",
+               "--input-blocks", "interleaved"]
+    done = run([*command, "--precision", "fp32"], cwd=folder)
     lines = list(csv.DictReader(done.out.splitlines()))
     checks.check("study geometry: a line a case", done.code == 0 and len(lines) == 2 * (2 * 2 + 2), done)
     for line in lines:
@@ -554,7 +562,7 @@ def check_study_geometry(checks, folder):
     checks.check("study geometry: fp64 figures are those of fp32 to rounding", len(wide_lines) == len(lines) and all(
         line["precision"] == "fp64" and abs(float(line["distortion_median"]) - float(narrow["distortion_median"])) < 1e-5
         for line, narrow in zip(wide_lines, lines)), wide)
-    done_file = run([*command, "--quiet", "-o", "geometry.csv"], ranks=3, cwd=folder)
+    done_file = run([*command, "--precision", "fp32", "--quiet", "-o", "geometry.csv"], ranks=3, cwd=folder)
     with open(os.path.join(folder, "geometry.csv"), encoding="ascii") as file:
         in_file = list(csv.DictReader(file))
     checks.check("study geometry: 3 ranks and a file, nothing printed", done_file.code == 0 and not done_file.out, done_file)

@@ -306,8 +306,6 @@ def usage_cases():
              any_stderr=True),
         Case("study with more kappa than blocks", 2, ["study", "geometry", "--kappa", "3"], ["--kappa 3", "2 blocks"], ranks=(1,),
              any_stderr=True),
-        Case("study fp16 on the host", 2, ["study", "geometry", "--backend", "host", "--precision", "fp16", "--rows", "100",
-                                           "--cols", "8"], ["fp16", "fp32"], any_stderr=True),
         Case("study into a missing folder", 9, ["study", "geometry", "--rows", "100", "--cols", "8", "-o", "@none/x.csv"],
              ["none/x.csv", "No such file"]),
         Case("bench on several ranks", 2, ["bench", "passes"], ["3 run", "without mpirun"], ranks=(3,)),

@@ -18,6 +18,7 @@
 #include "src/communicator.h"
 #include "src/geometry_study.h"
 #include "src/host_backend.h"
+#include "src/spread.h"
 #include "tests/support/catch.h"
 
 using namespace tallsketch;

@@ -7,6 +7,7 @@
 #include "src/error.h"
 #include "src/geometry_study.h"
 #include "src/sketch_geometry.h"
+#include "src/spread.h"
 #include "tests/support/catch.h"
 #include "tests/support/specs.h"
 
