@@ -97,9 +97,10 @@ std::string cure(const ReduceCase& timed) {
 /// Before memory is touched: Linux gives more than there is, and ends whoever uses it.
 /// Errors  kMemory
 void require_memory(const ReduceCase& timed, const Communicator& comm) {
-  const std::int64_t free = free_host_memory() / comm.node_size();
-  require(host_bytes(timed) <= static_cast<double>(free), ErrorKind::kMemory,
-          fmt::format("{} are free for a rank, and {}", bytes_text(free), cure(timed)));
+  const MemoryShare share = host_memory_share(comm.node_size(), 1);
+  if (share.bytes == 0) return;
+  require(host_bytes(timed) <= static_cast<double>(share.bytes), ErrorKind::kMemory,
+          fmt::format("{} are {} for a rank, and {}", bytes_text(share.bytes), describe(share.bound), cure(timed)));
 }
 
 /// Backend::time_reduce; where memory ends all the same, the message names what to change. Collective.

@@ -103,7 +103,7 @@ ScalingPredictor::ScalingPredictor(const InspectOptions& options, const RowSourc
   comm.broadcast(&threads_, sizeof threads_);  // all ranks must predict the same
   if (options.cluster.gpus == "host") {
     host_ = make_host_backend(options.run, comm, timer_, threads_);
-    node_memory_ = comm.min(free_host_memory());
+    node_memory_ = comm.min(free_host_memory().bytes);
   } else {
     comm.together([&] {
       gpu_ = &gpu_model(options.cluster.gpus);

@@ -89,7 +89,9 @@ def check_products(checks, folder):
         rms[name] = figures["product_rms"]
         checks.check(f"{name}: shapes", figures["d"] == (1024 if name == "sparsestack4" else 256) and figures["p"] == PARAMETERS, figures)
         checks.check(f"{name}: products as exact as theory says", abs(rms[name] / figures["expected_rms"] - 1) < 0.15, figures)
-        checks.check(f"{name}: the best matches are found", figures["best_shared"] > 0.5, figures)
+        checks.check(f"{name}: the best matches are found, products and scores are alike", figures["best_shared"] > 0.5 and
+                     figures["product_correlation"] > 0.9 and
+                     figures["score_correlation"] > 0.7, figures)
         # The script's own arithmetic, done again from the two files.
         a, b = features_of(os.path.join(folder, "f.h5"))
         phi, zeta = sketch_of(os.path.join(folder, f"{name}.h5"))
