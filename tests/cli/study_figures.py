@@ -91,7 +91,8 @@ def check_bad_files(checks, folder, out):
         if name == "no number" and not HAVE_MATPLOTLIB:
             continue
         done = plot(path, "--out", folder)
-        checks.check(f"plot_study.py: {name}: code 3 and why", done.code == 3 and word in done.err and len(done.err.splitlines()) == 1, done)
+        checks.check(f"plot_study.py: {name}: code 3 and why", done.code == 3 and word in done.err and
+                     [line for line in done.err.splitlines() if line.startswith("plot_study: ")] == done.err.splitlines()[-1:], done)
     checks.check("plot_study.py: no file at all is wrong use", plot().code == 2, "")
     if HAVE_MATPLOTLIB:
         done = plot(os.path.join(out, "lstsq.csv"), "--out", written("a_file", "x"))
