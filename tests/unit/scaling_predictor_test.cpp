@@ -237,7 +237,7 @@ TEST_CASE("The host backend: threads as asked for, and a node's memory for the r
     two.predicted([&](ScalingPredictor& predictor) { residency = predictor.at(2).job.plan.residency; });
     return residency == Residency::kHost;
   };
-  const std::int64_t rows = free_host_memory() / 4096 * 7 / 10 * 2;  // seven tenths of it for each
+  const std::int64_t rows = free_host_memory().bytes / 4096 * 7 / 10 * 2;  // seven tenths of it for each
   CHECK(fits(rows, 2));
   CHECK_FALSE(fits(rows, 1));
 }
