@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <string>
 
+#include <fmt/format.h>
+
 #include "src/communicator.h"
 #include "src/error.h"
 #include "src/host_buffer.h"
@@ -220,7 +222,7 @@ TEST_CASE("The host backend: threads as asked for, and a node's memory for the r
     double seconds = 0;
     asked.predicted([&](ScalingPredictor& predictor) {
       CHECK(predictor.threads() == threads);
-      CHECK_THAT(predictor.machine_text(), ContainsSubstring(" " + std::to_string(threads) + " thread"));
+      CHECK_THAT(predictor.machine_text(), ContainsSubstring(fmt::format(" {} thread", threads)));
       seconds = predictor.at(8).prediction.of(Step::kPassCompute);
     });
     return seconds;
