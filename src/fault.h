@@ -12,9 +12,9 @@ struct Fault {
   enum class Action {
     kNone,
     // As the stage begins:
-    kKill,  // SIGKILL: the process is gone, as by the kernel's out-of-memory killer
-    kStop,  // SIGSTOP: no thread of it runs, as on a node that hangs
-    kHang,  // this thread sleeps for ever, as on a file system that hangs
+    kKill,   // SIGKILL: the process is gone, as by the kernel's out-of-memory killer
+    kStop,   // SIGSTOP: no thread of it runs, as on a node that hangs
+    kHang,   // this thread sleeps for ever, as on a file system that hangs
     kAlone,  // an error that this rank alone knows of, while the others go on: NCCL's are such
     // At the next chance from there on:
     kThrow,      // work that ranks agree about fails, with an exception that nobody foresaw

@@ -52,6 +52,7 @@ void lower_limit(int resource, rlim_t most) {
   ::setrlimit(static_cast<__rlimit_resource_t>(resource), &limit);
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 /// What is mapped already: the libraries of GPUs take some GiB of addresses.
 rlim_t mapped_bytes() {
   std::ifstream file("/proc/self/statm");
@@ -59,6 +60,7 @@ rlim_t mapped_bytes() {
   file >> pages;
   return pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
 }
+#endif
 
 void limit_probe() {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // it does not outlive the run, whatever ends that

@@ -36,6 +36,12 @@ std::string named(const std::vector<int>& ranks, const std::vector<std::string>&
   return text;
 }
 
+/// Communicators of roll calls that ended with an error; freed when all ranks make the next.
+std::vector<MPI_Comm>& left_behind() {
+  static std::vector<MPI_Comm> communicators;
+  return communicators;
+}
+
 }  // namespace
 
 bool may_go_on(const std::vector<std::optional<Whereabouts>>& answers) {
@@ -86,14 +92,22 @@ std::string absent_text(const std::vector<std::optional<Whereabouts>>& answers, 
 bool RollCall::is_possible() { return mpi_is_multithreaded(); }
 
 RollCall::RollCall(const Communicator& comm) : rank_(comm.rank()), size_(comm.size()) {
+  for (MPI_Comm& old : left_behind()) MPI_Comm_free(&old);
+  left_behind().clear();
   check_mpi(MPI_Comm_dup(comm.handle(), &comm_), "MPI_Comm_dup");
   check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   hosts_ = comm.gather(comm.host());
 }
 
 RollCall::~RollCall() {
-  // An error that only this rank knows of is on its way: it ends the job, and nothing collective may come before.
-  if (comm_ != MPI_COMM_NULL && std::uncaught_exceptions() == 0) MPI_Comm_free(&comm_);
+  if (comm_ == MPI_COMM_NULL) return;
+  if (std::uncaught_exceptions() == 0) {
+    MPI_Comm_free(&comm_);
+  } else {
+    // Perhaps an error that only this rank knows of: it ends the job, and nothing collective may come before. If all ranks
+    // have it, they go on, and free this later.
+    left_behind().push_back(comm_);
+  }
 }
 
 template <class T>

@@ -240,7 +240,8 @@ TEST_CASE("Two hundred solves in one process leave nothing behind, whether they 
   MPI_REQUIRE(after.objects == 0);
   if (!kCountsMemory) return;
   // 80 bytes a solve, or 800 each time of one kind: the caches of Open MPI's requests and HDF5's free lists.
-  MPI_REQUIRE(allocated < 16'000);
+  // Of several ranks Open MPI's free lists grow as messages happen to wait: 20 to 38 kB were seen.
+  MPI_REQUIRE(allocated < (comm.size() > 1 ? 100'000 : 16'000));
   // Memory beside malloc's; its arenas and huge pages alone were seen to move this by 22 MB.
   MPI_REQUIRE(resident < (std::int64_t{64} << 20));
 }
