@@ -312,13 +312,18 @@ def draw_range_of(plt, lines, oversample):
         axes.set_ylabel("residual over that of FP32")
         axes.set_title(system, fontsize=10)
         axes.grid(color="0.9")
-    return finish(figure, grid.flat, lines, f"16-bit sketches of systems times powers of two, d = {oversample:g} n")
+    return finish(figure, grid.flat, lines, f"16-bit sketches of systems times powers of two, d = {oversample:g} n, {lines[0]['hash']} hash")
 
 
 def draw_range(plt, lines):
-    """A figure for every d / n."""
-    return {f"range_{oversample:g}n": draw_range_of(plt, [line for line in lines if ratio(line) == oversample], oversample)
-            for oversample in sorted({ratio(line) for line in lines})}
+    """A figure for every d / n and hash; names tell the hash where there are two."""
+    figures = {}
+    for name in values(lines, "hash"):
+        panel = where(lines, hash=name)
+        suffix = f"_{name}" if len(values(lines, "hash")) > 1 else ""
+        for oversample in sorted({ratio(line) for line in panel}):
+            figures[f"range_{oversample:g}n{suffix}"] = draw_range_of(plt, [line for line in panel if ratio(line) == oversample], oversample)
+    return figures
 
 
 # ---- study geometry -------------------------------------------------------------------------------------------------------
