@@ -91,12 +91,22 @@ def spread_line(axes, lines, x_of, column, **style):
     axes.plot(x, middle, markersize=4, **style)
 
 
+def log_ticks(axis):
+    """Numbers between the powers of ten, which leave an axis of one decade without a scale; for an axis that is drawn."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator  # pylint: disable=import-outside-toplevel
+    low, high = axis.get_view_interval()
+    axis.set_major_locator(MaxNLocator(6) if high < 3 * low else LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_locator(NullLocator())
+
+
 def ratio_axis(axes, lines):
     """A log2 axis of d / n with what was measured as its ticks."""
+    from matplotlib.ticker import NullLocator  # pylint: disable=import-outside-toplevel
     ticks = sorted({ratio(line) for line in lines})
     axes.set_xscale("log", base=2)
     axes.set_xticks(ticks, labels=[f"{tick:g}" for tick in ticks])
-    axes.minorticks_off()
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel("d / n")
     axes.grid(color="0.9")
 
@@ -146,6 +156,8 @@ def draw_residuals(plt, lines):
                 axes.plot([2, 32], [0.1155 / 0.08094 - 1, 0.08223 / 0.08094 - 1], label="paper F, FP16, zeta = 4", **PAPER)
             axes.plot(ticks, theory, color="0.5", linestyle="-.", label="expected: sqrt(d / (d - n)) times exact")
             axes.set_yscale("log")
+            if column == "excess":
+                log_ticks(axes.yaxis)
             ratio_axis(axes, panel)
             axes.set_ylabel("||A x - b|| over the least, minus 1" if column == "excess" else "||A x - b|| / ||b||")
             axes.set_title(f"{system}, {name} hash", fontsize=10)
@@ -170,6 +182,7 @@ def draw_coefficients(plt, lines):
         if system == "low-coherence" and of_paper_size(panel):
             axes.plot([2, 2], [0.444, 0.468], label="paper F, FP16 and FP32", **PAPER)
         axes.set_yscale("log")
+        log_ticks(axes.yaxis)
         ratio_axis(axes, panel)
         axes.set_ylabel("||x - x*|| / ||x*||")
         axes.set_title(system, fontsize=10)
@@ -299,13 +312,18 @@ def draw_range_of(plt, lines, oversample):
         axes.set_ylabel("residual over that of FP32")
         axes.set_title(system, fontsize=10)
         axes.grid(color="0.9")
-    return finish(figure, grid.flat, lines, f"16-bit sketches of systems times powers of two, d = {oversample:g} n")
+    return finish(figure, grid.flat, lines, f"16-bit sketches of systems times powers of two, d = {oversample:g} n, {lines[0]['hash']} hash")
 
 
 def draw_range(plt, lines):
-    """A figure for every d / n."""
-    return {f"range_{oversample:g}n": draw_range_of(plt, [line for line in lines if ratio(line) == oversample], oversample)
-            for oversample in sorted({ratio(line) for line in lines})}
+    """A figure for every d / n and hash; names tell the hash where there are two."""
+    figures = {}
+    for name in values(lines, "hash"):
+        panel = where(lines, hash=name)
+        suffix = f"_{name}" if len(values(lines, "hash")) > 1 else ""
+        for oversample in sorted({ratio(line) for line in panel}):
+            figures[f"range_{oversample:g}n{suffix}"] = draw_range_of(plt, [line for line in panel if ratio(line) == oversample], oversample)
+    return figures
 
 
 # ---- study geometry -------------------------------------------------------------------------------------------------------
@@ -323,6 +341,9 @@ def draw_distortion(plt, lines, head):
             for zeta in sorted({int(line["zeta"]) for line in where(panel, family="sparsestack")}):
                 spread_line(axes, where(panel, family="sparsestack", zeta=str(zeta)), lambda line: number(line, "coherence"), "distortion",
                             color=ZETA_COLOURS.get(zeta, "0.4"), marker=ZETA_MARKERS.get(zeta, "x"), label=f"zeta = {zeta}")
+            lost = [line for line in panel if int(line["rank_losses"] or 0) > 0]  # a lost direction has |sigma^2 - 1| = 1: unseen
+            axes.plot([number(line, "coherence") for line in lost], [number(line, "distortion_median") for line in lost], color="black",
+                      marker="o", markersize=10, markerfacecolor="none", linestyle="none", label="rank lost with some seeds or all")
             for blocks, line_style in (("interleaved", "-"), ("contiguous", "--")):
                 for kappa in values(where(panel, input_blocks=blocks), "kappa"):
                     spread_line(axes, where(panel, input_blocks=blocks, kappa=kappa), lambda line: number(line, "coherence"), "distortion",
@@ -337,28 +358,31 @@ def draw_distortion(plt, lines, head):
 
 
 def draw_half_distortion(plt, lines):
-    """Distortion of 16-bit sketches minus that of the FP32 sketch of the same seed, over coherence."""
+    """Distortion of 16-bit sketches minus that of the FP32 sketch of the same seed, over coherence, by both definitions."""
     chosen = [line for line in where(lines, family="sparsestack") if line.get("minus_fp32_median")]
     precisions = [name for name in ("fp16", "bf16") if where(chosen, precision=name)]
     if not precisions:
         return None
-    figure, grid = plt.subplots(1, len(precisions), figsize=(4.6 * len(precisions), 3.8), squeeze=False)
-    for axes, precision in zip(grid[0], precisions):
-        panel = where(chosen, precision=precision)
-        for oversample, marker in zip(sorted({round(ratio(line)) for line in panel}), "osD^v<>Px*"):
-            for zeta in sorted({int(line["zeta"]) for line in panel}):
-                points = [line for line in where(panel, zeta=str(zeta)) if round(ratio(line)) == oversample]
-                axes.plot([number(line, "coherence") for line in points], [number(line, "minus_fp32_median") for line in points],
-                          color=ZETA_COLOURS.get(zeta, "0.4"), marker=marker, markersize=4, linestyle="none",
-                          label=f"zeta = {zeta}, d = {oversample} n")
-        if precision == "fp16":
-            for sign in (1, -1):
-                axes.axhline(sign * 7.8e-4, color="black", linestyle=":", label="paper F: largest of its medians, FP16")
-        axes.set_title(precision, fontsize=10)
-        axes.set_xlabel("leverage of the head rows")
-        axes.set_ylabel("distortion minus that of FP32")
-        axes.grid(color="0.9")
-    return finish(figure, grid.flat, chosen, "16-bit sketches of orthonormal bases: medians of the change in distortion")
+    definitions = (("minus_fp32", "max |sigma^2 - 1|"), ("length_minus_fp32", "max |sigma - 1|"))
+    figure, grid = plt.subplots(len(precisions), 2, figsize=(9, 3.8 * len(precisions)), squeeze=False, sharey="row")
+    for row, precision in zip(grid, precisions):
+        for axes, (column, definition) in zip(row, definitions):
+            panel = where(chosen, precision=precision)
+            for oversample, marker in zip(sorted({round(ratio(line)) for line in panel}), "osD^v<>Px*"):
+                for zeta in sorted({int(line["zeta"]) for line in panel}):
+                    points = [line for line in where(panel, zeta=str(zeta)) if round(ratio(line)) == oversample]
+                    axes.plot([number(line, "coherence") for line in points], [number(line, column + "_median") for line in points],
+                              color=ZETA_COLOURS.get(zeta, "0.4"), marker=marker, markersize=4, linestyle="none",
+                              label=f"zeta = {zeta}, d = {oversample} n")
+            if precision == "fp16":
+                for sign in (1, -1):
+                    axes.axhline(sign * 7.8e-4, color="black", linestyle=":", label="paper F: largest of its medians, FP16")
+            axes.set_title(f"{precision}, distortion = {definition}", fontsize=10)
+            axes.set_xlabel("leverage of the head rows")
+            axes.grid(color="0.9")
+        row[0].set_ylabel("distortion minus that of FP32 (median)")
+    hashes = " and ".join(values(chosen, "hash"))
+    return finish(figure, grid.flat, chosen, f"16-bit sketches of orthonormal bases: change in distortion, {hashes} hash")
 
 
 def draw_geometry(plt, lines):
@@ -370,8 +394,10 @@ def draw_geometry(plt, lines):
 
 # ---- study coherence ------------------------------------------------------------------------------------------------------
 
-FAMILIES = {"sparsestack": ("SparseStack", "#1f5f8b", "o"), "blockperm": ("BlockPerm", "#5b8f5b", "P"),
-            "flashblockrow": ("FlashBlockRow", "#e0a030", "s"), "gaussian": ("dense Gaussian", "#8a8a8a", "^")}
+FAMILIES = {"sparsestack": ("SparseStack", "#1f5f8b"), "blockperm": ("BlockPerm", "#5b8f5b"),
+            "flashblockrow": ("FlashBlockRow (reads few rows)", "#e0a030"), "gaussian": ("dense Gaussian", "#8a8a8a")}
+KERNELS = {"strip": ("strip engine", "o"), "scatter": ("scatter", "s"), "flash": ("paper B's kernel", "P"), "spmm": ("cuSPARSE", "^"),
+           "gaussian": ("cuBLAS", "D"), "blockrow": ("", "v")}
 
 
 def draw_tasks(plt, lines, kind):
@@ -386,11 +412,13 @@ def draw_tasks(plt, lines, kind):
         axes.set_visible(False)
     for axes, task in zip(grid.flat, tasks):
         panel = where(timed, task=task)
-        for family, (label, colour, marker) in FAMILIES.items():
-            points = where(panel, family=family)
-            if points:
+        for family, (label, colour) in FAMILIES.items():
+            for kernel in values(where(panel, family=family), "kernel"):
+                points = where(panel, family=family, kernel=kernel)
+                name, marker = KERNELS.get(kernel, ("", "o"))
                 axes.plot([number(line, "time_ms") for line in points], [number(line, "error_median") for line in points], color=colour,
-                          marker=marker, markersize=4, linestyle="none", alpha=0.7, label=label)
+                          marker=marker, markersize=5, markerfacecolor="none" if kernel == "spmm" else colour, linestyle="none", alpha=0.7,
+                          label=f"{label}, {name}" if name and values(panel, "backend") != ["host"] else label)
         front = sorted(where(panel, pareto="yes"), key=lambda line: number(line, "time_ms"))
         axes.plot([number(line, "time_ms") for line in front], [number(line, "error_median") for line in front], color="black",
                   linewidth=1, label="Pareto front")
@@ -399,6 +427,7 @@ def draw_tasks(plt, lines, kind):
             axes.axhline(max(floor), color="0.5", linestyle=":", label="without a sketch")
         axes.set_xscale("log")
         axes.set_yscale("log")
+        log_ticks(axes.yaxis)
         axes.set_xlabel("time of the sketch (ms)")
         axes.set_ylabel("error (median)")
         axes.set_title(task, fontsize=10)

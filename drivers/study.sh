@@ -66,6 +66,7 @@ case $size in
     study lstsq lstsq --rows 2097152 --cols 1024 --zeta 1,4 --precision fp32,fp16,bf16 --method sketch-solve
     study lstsq_refine lstsq --rows 2097152 --cols 1024 --zeta 1,4 --hash permuted --precision fp32 --method refine --seeds 5
     study range range --rows 65536 --cols 256
+    study range_permuted range --rows 65536 --cols 256 --hash permuted --rounding nearest
     ;;
 esac
 
