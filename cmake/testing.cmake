@@ -26,7 +26,9 @@ set(tallsketch_finding 99)
 # halt_on_error is the default of AddressSanitizer, and what -fno-sanitize-recover makes of UBSan's findings.
 if(TALLSKETCH_SANITIZE MATCHES "address")
   list(APPEND tallsketch_test_environment
-    "ASAN_OPTIONS=fast_unwind_on_malloc=0:protect_shadow_gap=0:allocator_may_return_null=1:exitcode=${tallsketch_finding}"
+    # Leaks are not looked for: LeakSanitizer itself crashes ("Tracer caught signal 11") at the end of 2 of the 28 programs, which
+    # ones changing from build to build, and no test can rely on it. mpi.repeated_solves counts what 200 solves leave behind.
+    "ASAN_OPTIONS=fast_unwind_on_malloc=0:protect_shadow_gap=0:allocator_may_return_null=1:exitcode=${tallsketch_finding}:detect_leaks=0"
     "UBSAN_OPTIONS=print_stacktrace=1:exitcode=${tallsketch_finding}"
     "LSAN_OPTIONS=suppressions=${CMAKE_CURRENT_SOURCE_DIR}/support/lsan.supp:print_suppressions=0:exitcode=${tallsketch_finding}")
 endif()

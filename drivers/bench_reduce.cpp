@@ -11,7 +11,7 @@
 #include "src/backend.h"
 #include "src/communicator.h"
 #include "src/error.h"
-#include "src/host_buffer.h"
+#include "src/host_memory.h"
 #include "src/progress.h"
 #include "src/text.h"
 #include "src/version.h"
@@ -99,7 +99,7 @@ std::string cure(const ReduceCase& timed) {
 void require_memory(const ReduceCase& timed, const Communicator& comm) {
   const MemoryShare share = host_memory_share(comm.node_size(), 1);
   if (share.bytes == 0) return;
-  require(host_bytes(timed) <= static_cast<double>(share.bytes), ErrorKind::kMemory,
+  require(host_bytes(timed) <= static_cast<double>(usable(share.bytes)), ErrorKind::kMemory,
           fmt::format("{} are {} for a rank, and {}", bytes_text(share.bytes), describe(share.bound), cure(timed)));
 }
 

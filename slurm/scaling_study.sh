@@ -15,7 +15,7 @@ Solves made-up problems (nothing is stored) on each number of ranks.
                           sketch: the pass alone
   --resident              rows are made in the memory of the GPU (or host) by `tallsketch bench solve`: measures GPUs and
                           network without making and uploading rows; options after -- are those of bench solve
-  --repeats K             runs of each case (default: 3)
+  --repeats K             runs of each case (default: 3); with --resident each is the best of five solves in one process
   --backend B             cuda | host | auto (default: by site.env)
   --launcher "mpirun -n"  command that starts RANKS ranks as LAUNCHER RANKS PROGRAM (default: srun by site.env inside a
                           Slurm job, else mpirun --bind-to none -n)

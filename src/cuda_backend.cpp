@@ -160,7 +160,8 @@ PlanLimits CudaBackend::plan_limits(const SketchJob& job) {
   limits.memory_bound = memory_limit_ > 0 ? MemoryBound::kAsked : MemoryBound::kFree;
   const MemoryShare host = host_memory_share(comm_.node_size(), host_threads(comm_));
   limits.host_memory_bytes =
-      static_cast<std::int64_t>(kHostShare * static_cast<double>(host.bytes)) + rows_.pinned_bytes();
+      host.bytes == 0 ? 0
+                      : static_cast<std::int64_t>(kHostShare * static_cast<double>(host.bytes)) + rows_.pinned_bytes();
   limits.host_memory_bound = host.bound;
   const std::int64_t kept_rows = job.kept && rows_.are_kept() ? job_.rows.size() : 0;  // taken at once
   limits.scratch_bytes = [=, spec = job.spec, kernel = kernel_](std::int64_t rows) {

@@ -59,8 +59,8 @@ class HostBackend final : public Backend {
       limits.memory_bound = MemoryBound::kAsked;
     } else {
       const MemoryShare share = host_memory_share(comm_.node_size(), threads_);
-      limits.memory_bytes = static_cast<std::int64_t>(kShareOfFree * static_cast<double>(share.bytes)) +
-                            slab_a_.bytes() + slab_b_.bytes();
+      // 0: unknown, and then what this job holds is no measure either.
+      limits.memory_bytes = share.bytes == 0 ? 0 : usable(share.bytes) + slab_a_.bytes() + slab_b_.bytes();
       limits.memory_bound = share.bound;
     }
     limits.asked = residency_;
@@ -311,8 +311,7 @@ class HostBackend final : public Backend {
   }
 
  private:
-  static constexpr double kShareOfFree = 0.9;  // the rest is for what no plan counts: MPI's buffers, stacks, others
-  static constexpr int kLanes = 2;             // one is filled while the other is computed with
+  static constexpr int kLanes = 2;  // one is filled while the other is computed with
 
   /// One chunk on its way, as it is encoded.
   struct Lane {

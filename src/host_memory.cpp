@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <limits>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -135,6 +136,8 @@ constexpr std::int64_t kStack = std::int64_t{8} << 20;
 void bound_by(int resource, std::int64_t used, MemoryShare& share) {
   rlimit limit{};
   if (::getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  constexpr auto kMost = static_cast<rlim_t>(std::numeric_limits<std::int64_t>::max());
+  if (limit.rlim_cur > kMost) return;
   const std::int64_t left = std::max(kNothing, static_cast<std::int64_t>(limit.rlim_cur) - used);
   if (share.bytes == 0 || left < share.bytes) share.bytes = left;
 }

@@ -34,6 +34,9 @@ MemoryShare free_address_space(int threads);
 /// Of one of so many ranks of the node: an equal share of the node's, but no more than the process's own limits leave.
 MemoryShare host_memory_share(int ranks_of_node, int threads);
 
+/// Of what is free, what a plan may take: the rest is for what no plan counts, MPI's buffers, stacks, others. 0 stays unknown.
+constexpr std::int64_t usable(std::int64_t free_bytes) { return free_bytes / 10 * 9; }
+
 /// "left by the memory limit of this job (cgroup)", and what to change: "more memory for the job (Slurm: --mem)".
 const char* describe(MemoryBound bound);
 const char* remedy(MemoryBound bound);

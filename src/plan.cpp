@@ -131,11 +131,11 @@ bool shrink_to_fit(const SketchSpec& spec, const PlanLimits& limits, std::int64_
   if (!reduced_fits) cures.emplace_back("fewer columns");
   // What was asked for is the first thing to change; what the machine has, the last.
   cures.insert(limits.memory_bound == MemoryBound::kAsked ? cures.begin() : cures.end(), remedy(limits.memory_bound));
-  throw Error(
-      ErrorKind::kMemory,
-      fmt::format("this needs {} on a rank ({}), but {} are {}; use {}{}", bytes_text(plan.total_bytes()), parts,
-                  bytes_text(limits.memory_bytes), describe(limits.memory_bound), fmt::join(cures, " or "),
-                  reduced_fits ? "" : "; more ranks or smaller chunks do not help: rank 0 factors alone"));
+  throw Error(ErrorKind::kMemory,
+              fmt::format("this needs {} on a rank ({}), but {} may be used, of what is {}; use {}{}",
+                          bytes_text(plan.total_bytes()), parts, bytes_text(limits.memory_bytes),
+                          describe(limits.memory_bound), fmt::join(cures, " or "),
+                          reduced_fits ? "" : "; more ranks or smaller chunks do not help: rank 0 factors alone"));
 }
 
 }  // namespace

@@ -160,6 +160,7 @@ class Passes {
     const bool root = context_.comm.is_root();
     if (root) context_.keeper->record(x, with_b, sums);
     stop_if(context_.comm.max(context_.keeper->wish_to_stop()));
+    inside_ = false;
     if (root) context_.keeper->write_if_due();
   }
 
@@ -192,10 +193,10 @@ RefineResult refine_on_all_ranks(const SketchJob& job, const RefineStart& start,
       const SketchedFactor factor{start.solution.preconditioner, {exponents, exponents + job.shape.n}};
       result = refine(factor, start.solution.x, start.rhs_norm, options,
                       [&](const std::vector<double>& x, bool with_b) { return passes.ask(x, with_b); });
-    } catch (const Error& e) {
-      if (e.agreed() || passes.ended_inside()) throw;  // no order reaches ranks that are in the middle of a pass
-      failure = std::current_exception();
-    } catch (const std::exception&) {
+    } catch (const std::exception& e) {
+      const auto* const error = dynamic_cast<const Error*>(&e);
+      // No order reaches ranks that are in the middle of a pass.
+      if (passes.ended_inside() || (error != nullptr && error->agreed())) throw;
       failure = std::current_exception();
     }
     passes.stop();

@@ -11,7 +11,7 @@
 #include "src/gpu_planner.h"
 #include "src/gpu_solve_costs.h"
 #include "src/host_backend.h"
-#include "src/host_buffer.h"
+#include "src/host_memory.h"
 #include "src/host_solve_costs.h"
 #include "src/host_threads.h"
 #include "src/planning.h"
@@ -43,7 +43,11 @@ class SharedHost final : public Planner {
   SharedHost(Planner& host, std::int64_t memory_bytes) : host_(host), memory_bytes_(memory_bytes) {}
   PlanLimits plan_limits(const SketchJob& job) override {
     PlanLimits limits = host_.plan_limits(job);
-    if (limits.memory_bound != MemoryBound::kAsked) limits.memory_bytes = memory_bytes_;
+    const bool is_own = limits.memory_bound == MemoryBound::kAsked ||
+                        (limits.memory_bound == MemoryBound::kAddressSpace && limits.memory_bytes < memory_bytes_);
+    if (is_own) return limits;
+    limits.memory_bytes = memory_bytes_;
+    limits.memory_bound = MemoryBound::kFree;
     return limits;
   }
   SolveCosts solve_costs(const ProblemShape& shape, std::int64_t rows, RowPlace place) const override {
@@ -131,7 +135,7 @@ const PredictedRun& ScalingPredictor::at(int ranks) {
   const auto known = runs_.find(ranks);
   if (known != runs_.end()) return known->second;
   if (host_ != nullptr) {
-    SharedHost host(*host_, node_memory_ / std::min(ranks, cluster_.ranks_per_node));
+    SharedHost host(*host_, usable(node_memory_ / std::min(ranks, cluster_.ranks_per_node)));
     return runs_.emplace(ranks, planned(ranks, host)).first->second;
   }
   GpuModel gpu = *gpu_;

@@ -57,14 +57,14 @@ Watchdog::Watchdog(double timeout, const Communicator& comm, Progress* progress)
       comm_(&comm),
       progress_(progress),
       allowance_(timeout) {
-  if (timeout > 0 && comm.size() > 1 && RollCall::is_possible()) roll_call_ = std::make_unique<RollCall>(comm);
+  if (comm.size() > 1 && RollCall::is_possible()) roll_call_ = std::make_unique<RollCall>(comm);
   start();
 }
 
 void Watchdog::start() {
   touch();
-  if (timeout_ <= 0) return;
-  clock_thread_ = std::thread([this] { watch(); });
+  if (timeout_ > 0) clock_thread_ = std::thread([this] { watch(); });
+  // Without a deadline too: another rank may fail alone, and say so.
   if (roll_call_) talk_thread_ = std::thread([this] { converse(); });
 }
 

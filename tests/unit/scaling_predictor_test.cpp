@@ -6,7 +6,7 @@
 
 #include "src/communicator.h"
 #include "src/error.h"
-#include "src/host_buffer.h"
+#include "src/host_memory.h"
 #include "src/scaling_predictor.h"
 #include "src/synthetic_source.h"
 #include "tests/support/catch.h"
@@ -180,7 +180,7 @@ TEST_CASE("Numbers of ranks that have no room are told, with the reason; the oth
   asked.options.run.residency = ResidencyChoice::kDevice;
   asked.predicted([](ScalingPredictor& predictor) {
     CHECK_THAT(predictor.misfit(275),
-               Catch::Matchers::StartsWith("this needs ") && ContainsSubstring("139 GiB are free"));
+               Catch::Matchers::StartsWith("this needs ") && ContainsSubstring("139 GiB may be used, of what is free"));
     CHECK(predictor.misfit(276).empty());
     CHECK(predictor.base_of(predictor.at(300)).prediction.ranks == 276);
     CHECK_THROWS_AS(predictor.at(275), Error);
