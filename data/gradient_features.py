@@ -10,7 +10,7 @@ it is of the size that paper B (FlashSketch, E.2) takes from GraSS: 109 386 para
 
 --check PHI.h5, made by `tallsketch sketch FEATURES.h5 --transpose -o PHI.h5`, compares inner products of sketched features with the
 true ones, and the attribution scores tau = (Phi^T Phi + lambda I)^-1 Phi^T phi of both; JSON on standard output.
-Exit: 0 | 2 usage | 9 output not written, nothing left behind.
+Exit: 0 | 2 usage | 3 FEATURES.h5 or PHI.h5 of --check cannot be used | 9 output not written, nothing left behind.
 """
 import argparse
 import json
@@ -110,12 +110,52 @@ def scores(gram, products, ridge):
     return np.linalg.solve(gram + ridge * np.eye(len(gram)), products)
 
 
+class InputError(Exception):
+    """What is wrong with a file that is read, in one line."""
+
+
+def matrix(file, path, name):
+    """A dataset of two dimensions, in FP64."""
+    stored = file.get(name)
+    if not isinstance(stored, h5py.Dataset) or stored.ndim != 2 or stored.dtype.kind != "f":
+        raise InputError(f"{path}: no matrix of floating-point numbers /{name}")
+    return stored[()].astype("f8")
+
+
+def read_features(path):
+    """(examples, p) and (queries, p)."""
+    try:
+        with h5py.File(path, "r") as file:
+            examples, queries = matrix(file, path, "A"), matrix(file, path, "b")
+    except OSError as error:
+        raise InputError(f"{path}: {error}") from error
+    if examples.shape[1] != queries.shape[1]:
+        raise InputError(f"{path}: /A has {examples.shape[1]} numbers an example, /b {queries.shape[1]} a query")
+    return examples, queries
+
+
+def read_sketch(path, columns):
+    """S [A | b], (d, columns), and the sketch's identity."""
+    try:
+        with h5py.File(path, "r") as file:
+            sketched = matrix(file, path, "SA")
+            identity = json.loads(file["identity"][()])
+            d, zeta = identity["d"], identity["zeta"]
+            identity["family"]  # pylint: disable=pointless-statement
+    except OSError as error:
+        raise InputError(f"{path}: {error}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path}: no /identity of a sketch with family, d and zeta: {error}") from error
+    if sketched.shape != (d, columns) or zeta < 1:
+        raise InputError(f"{path}: /SA is {sketched.shape[0]} x {sketched.shape[1]} where d = {d} rows and a column for each of the "
+                         f"{columns} examples and queries belong; sketch the same features")
+    return sketched, identity
+
+
 def check(arguments):
     """Compares the sketched features with the true ones."""
-    with h5py.File(arguments.output, "r") as file:
-        examples, queries = file["A"][()].astype("f8"), file["b"][()].astype("f8")
-    with h5py.File(arguments.check, "r") as file:
-        sketched, identity = file["SA"][()].astype("f8"), json.loads(file["identity"][()])
+    examples, queries = read_features(arguments.output)
+    sketched, identity = read_sketch(arguments.check, len(examples) + len(queries))
     sketched /= math.sqrt(identity["zeta"])
     phi, phi_of_queries = sketched[:, :len(examples)].T, sketched[:, len(examples):].T
     lengths = np.outer(np.linalg.norm(examples, axis=1), np.linalg.norm(queries, axis=1))
@@ -157,6 +197,9 @@ def main():
             make(arguments)
     except argparse.ArgumentTypeError as error:
         parser.error(f"--layers {arguments.layers}: {error}")
+    except InputError as error:
+        print(f"gradient_features.py: {error}", file=sys.stderr)
+        return 3
     except OSError as error:
         print(f"gradient_features.py: {error}", file=sys.stderr)
         return 9

@@ -46,8 +46,14 @@ def read_lines(paths):
             raise StudyError(f"{path}: the columns of no study; tallsketch study ... -o X.csv writes such files")
         if any(None in line or None in line.values() for line in lines):
             raise StudyError(f"{path}: a line with more or fewer columns than the header has")
-        studies.setdefault(found[0], []).extend(lines)
+        studies.setdefault(found[0], []).extend(map(renamed, lines) if found[0] == "lstsq" else lines)
     return studies
+
+
+def renamed(line):
+    """A line of study lstsq by today's names: over_fp32_excess_* was called over_fp32_*, which in study range is another figure."""
+    return {f"over_fp32_excess_{name[10:]}" if name in ("over_fp32_median", "over_fp32_least", "over_fp32_largest") else name: text
+            for name, text in line.items()}
 
 
 def number(line, column):
@@ -191,7 +197,7 @@ def draw_coefficients(plt, lines):
 
 def draw_precisions(plt, lines):
     """What 16 bits cost: residual over that of the FP32 sketch of the same seed, per cent."""
-    halves = [line for line in where(lines, method="sketch-solve", zeta="4") if number(line, "ridge") == 0 and line["over_fp32_median"]
+    halves = [line for line in where(lines, method="sketch-solve", zeta="4") if number(line, "ridge") == 0 and line["over_fp32_excess_median"]
               and line["precision"] in ("fp16", "bf16")]
     if not halves:
         return None
@@ -205,7 +211,7 @@ def draw_precisions(plt, lines):
                 if not chosen:
                     continue
                 x = [ratio(line) for line in chosen]
-                percent = {end: [100 * number(line, f"over_fp32_{end}") for line in chosen] for end in ("least", "median", "largest")}
+                percent = {end: [100 * number(line, f"over_fp32_excess_{end}") for line in chosen] for end in ("least", "median", "largest")}
                 axes.fill_between(x, percent["least"], percent["largest"], color=colour, alpha=0.12, linewidth=0)
                 axes.plot(x, percent["median"], color=colour, marker=marker, markersize=4, linestyle=HASH_LINES[name],
                           label=f"{precision}, {name}")

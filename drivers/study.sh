@@ -7,9 +7,9 @@
 #   drivers/study.sh figures OUT   the figures alone, from the CSV files in OUT
 #
 # OUT gets a CSV file a study and PNG and SVG figures (drivers/plot_study.py). Studies whose CSV is in OUT already are not run
-# again. Environment: TALLSKETCH, the program (default: build/cuda/tallsketch, else build/host/tallsketch beside this script),
+# again; results of another size are not taken for this one's: OUT/.size says which size OUT is of. Environment: TALLSKETCH, the program (default: build/cuda/tallsketch, else build/host/tallsketch beside this script),
 # PYTHON with matplotlib (default: /usr/bin/python3), LAUNCH, words before the program, such as "mpirun -n 2".
-# Exit codes: those of tallsketch and of plot_study.py; 2 for wrong use.
+# Exit codes: those of tallsketch and of plot_study.py; 2 for wrong use, such as OUT with results of another size.
 set -euo pipefail
 
 source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -24,6 +24,14 @@ for build in cuda host; do
 done
 [[ $size == figures || -x $program ]] || { echo "study.sh: no program '$program'; build it, or set TALLSKETCH" >&2; exit 2; }
 mkdir -p "$out"
+if [[ $size != figures ]]; then
+  there=$(cat "$out/.size" 2>/dev/null || echo "unknown size")
+  if [[ $there != "$size" ]] && compgen -G "$out/*.csv" >/dev/null; then
+    echo "study.sh: $out has results of $there, not of $size; use another folder, or remove its CSV files" >&2
+    exit 2
+  fi
+  echo "$size" >"$out/.size"
+fi
 
 # study NAME TOPIC OPTIONS...: OUT/NAME.csv, by `tallsketch study TOPIC OPTIONS`
 study() {
@@ -36,7 +44,8 @@ study() {
   fi
   local start=$SECONDS
   # shellcheck disable=SC2086  # LAUNCH is a list of words
-  ${LAUNCH:-} "$program" study "$topic" --quiet -o "$out/$name.csv" "$@"
+  ${LAUNCH:-} "$program" study "$topic" --quiet -o "$out/$name.csv.part" "$@"  # a study that fails may leave a part
+  mv "$out/$name.csv.part" "$out/$name.csv"
   echo "$name: $((SECONDS - start)) s"
 }
 

@@ -21,6 +21,7 @@
 #include "src/pareto.h"
 #include "src/sketch_grid.h"
 #include "src/spread.h"
+#include "src/study_memory.h"
 #include "src/synthetic_source.h"
 #include "src/task_study.h"
 #include "src/version.h"
@@ -119,7 +120,7 @@ struct TaskLine {
   StudyTask task = StudyTask::kGram;
   std::vector<double> errors;  // of the seeds that did it
   double unsketched = 0;       // of the task itself
-  bool on_front = false;       // no other sketch beats it
+  bool on_front = false;       // of the sketches that do it with every seed, none beats it
 };
 
 double unsketched_error(const TaskErrors& exact, StudyTask task) {
@@ -136,14 +137,15 @@ const std::vector<double>& errors_of(const TaskResult& result, StudyTask task) {
   }
 }
 
-/// Over all sketches of one kind of data, task by task.
-void find_fronts(const std::vector<TimedSketch>& sketches, std::vector<TaskLine>& lines) {
+/// Over all sketches of one kind of data, task by task. A sketch that fails some seeds is on no front: the median of the
+/// others says nothing of it.
+void find_fronts(const std::vector<TimedSketch>& sketches, int seeds, std::vector<TaskLine>& lines) {
   constexpr double kNever = std::numeric_limits<double>::infinity();
   for (const auto& [word, task] : words_of(StudyTask{})) {
     std::vector<CostAndError> points;
     for (const TaskLine& line : lines) {
       const auto& timing = sketches[line.sketch].timing;
-      const bool counts = line.task == task && timing && !line.errors.empty();
+      const bool counts = line.task == task && timing && std::ssize(line.errors) == seeds;
       points.push_back(counts ? CostAndError{timing->complete, spread_of(line.errors).median}
                               : CostAndError{kNever, kNever});
     }
@@ -295,6 +297,7 @@ int run_study_coherence(const StudyCoherenceOptions& options, const Communicator
   std::optional<StudyOutput> output;  // on rank 0
   comm.together([&] {
     for (const SyntheticKind kind : options.kind) problem_of(options, kind);  // errors before anything takes time
+    require_study_memory(TaskRows::bytes(options.rows, options.cols), options.rows, options.cols, comm);
     if (comm.is_root()) output.emplace(options.output, options.run.quiet, kCsvHeader, kTableHeader);
   });
   const std::vector<TimedSketch> sketches = time_all(options, *backend, watchdog, comm);
@@ -332,7 +335,7 @@ int run_study_coherence(const StudyCoherenceOptions& options, const Communicator
           lines.push_back({k, task, errors_of(results[k], task), unsketched_error(exact, task), false});
         }
       }
-      find_fronts(sketches, lines);
+      find_fronts(sketches, options.seeds, lines);
       const std::string problem = problem_fields(options, kind, backend->name());
       for (const TaskLine& line : lines) {
         output->add(csv_line(problem, options, sketches[line.sketch], line, results[line.sketch]),

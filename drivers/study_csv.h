@@ -7,11 +7,14 @@
 #include <string>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "src/atomic_file.h"
+#include "src/error.h"
 
 namespace tallsketch {
 
-/// CSV to standard output as it comes, or collected for a file that appears whole at the end; the table to standard error,
+/// CSV to standard output as it comes, or collected for a file that appears at the end; the table to standard error,
 /// unless quiet. The headers come with the first line, so that a run that is refused prints its one message.
 class StudyOutput {
  public:
@@ -19,8 +22,20 @@ class StudyOutput {
   /// csv_header    with its line end, as all lines are
   /// Errors        kOutput where the file cannot be made
   StudyOutput(const std::string& output, bool quiet, std::string csv_header, std::string table_header)
-      : table_(!quiet), csv_header_(std::move(csv_header)), table_header_(std::move(table_header)) {
+      : name_(output), table_(!quiet), csv_header_(std::move(csv_header)), table_header_(std::move(table_header)) {
     if (!output.empty()) file_.emplace(output);
+  }
+  StudyOutput(const StudyOutput&) = delete;
+  StudyOutput& operator=(const StudyOutput&) = delete;
+  /// Without finish(), because of an error: writes the lines that there are, which may have taken hours, and says so.
+  ~StudyOutput() {
+    if (!file_ || empty_ || finished_) return;
+    try {
+      finish();
+      std::fputs(fmt::format("tallsketch: {} is incomplete, because of an error\n", name_).c_str(), stderr);
+    } catch (const Error& e) {
+      std::fputs(fmt::format("tallsketch: {} is lost: {}\n", name_, e.what()).c_str(), stderr);
+    }
   }
   void add(const std::string& csv, const std::string& table) {
     if (table_) std::fputs(((empty_ ? table_header_ : "") + table).c_str(), stderr);
@@ -34,15 +49,17 @@ class StudyOutput {
     }
   }
   void finish() {
+    finished_ = true;
     if (!file_) return;
     file_->write(std::as_bytes(std::span(text_)), 0);
     file_->commit();
   }
 
  private:
+  std::string name_;
   bool table_;
   std::string csv_header_, table_header_;
-  bool empty_ = true;
+  bool empty_ = true, finished_ = false;
   std::optional<AtomicFile> file_;
   std::string text_;  // of the file
 };

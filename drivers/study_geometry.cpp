@@ -123,7 +123,7 @@ const char* const kCsvHeader =
     "first_seed,seeds,distortion_median,distortion_least,distortion_largest,length_distortion_median,sigma_min_median,"
     "sigma_min_least,rank_losses,gaussian_distortion_median,block_coherence,neighbourhood_coherence_median,"
     "neighbourhood_coherence_least,neighbourhood_coherence_largest,minus_fp32_median,minus_fp32_largest,"
-    "length_minus_fp32_median,length_minus_fp32_largest\n";
+    "length_minus_fp32_median,length_minus_fp32_largest,device,ranks,data_seed,scaling,rounding\n";
 
 /// "permuted,fp32,256,4,,,": hash to input blocks. A dense sketch has neither hash nor nonzeros to count.
 std::string sketch_fields(const Case& c, const SketchSpec& spec) {
@@ -145,16 +145,26 @@ std::string gap_fields(const std::optional<PrecisionGap>& gap) {
   return gap ? fmt::format("{:.3g},{:.3g}", gap->median, gap->largest) : ",";
 }
 
-std::string csv_line(const Backend& backend, const ProblemShape& shape, const Case& c, const GeometryResult& result,
-                     const Beside& beside) {
+/// "2 threads,1,7,auto,nearest": how it was made. A dense sketch is not scaled, and nothing of it rounded to 16 bits.
+std::string run_fields(const Backend& backend, int ranks, std::uint64_t data_seed, const Case& c,
+                       const SketchSpec& spec) {
+  std::string device = backend.device();
+  std::replace(device.begin(), device.end(), ',', ';');
+  const bool dense = c.family == StudyFamily::kGaussian;
+  return fmt::format("{},{},{},{},{}", device, ranks, data_seed, dense ? "" : to_word(c.sketch.scaling),
+                     dense ? "" : to_word(spec.rounding));
+}
+
+std::string csv_line(const Backend& backend, const ProblemShape& shape, const std::string& run, const Case& c,
+                     const GeometryResult& result, const Beside& beside) {
   const Spread distortion = spread_of(result.distortion), smallest = spread_of(result.smallest);
   return fmt::format(
-      "{},{},{},{},{},{},{:.6g},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{},{:.6g},{},{},{}\n",
+      "{},{},{},{},{},{},{:.6g},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{},{:.6g},{},{},{},{}\n",
       backend.name(), version_git(), shape.m, shape.n, to_word(c.head), c.coherence, result.largest_leverage,
       to_word(c.family), sketch_fields(c, result.spec), result.spec.seed, result.distortion.size(), distortion.median,
       distortion.least, distortion.largest, spread_of(result.length_distortion).median, smallest.median, smallest.least,
       result.rank_losses, beside.gaussian.median, coherence_fields(result), gap_fields(beside.of_distortion),
-      gap_fields(beside.of_length_distortion));
+      gap_fields(beside.of_length_distortion), run);
 }
 
 const char* const kTableHeader =
@@ -256,7 +266,8 @@ int run_study_geometry(const StudyGeometryOptions& options, const Communicator& 
         result.largest_leverage = basis->largest_leverage();
       }
       const Beside beside = reference.beside(c, result);
-      output->add(csv_line(*backend, basis->shape(), c, result, beside), table_line(c, result, beside));
+      const std::string made = run_fields(*backend, comm.size(), options.data_seed, c, result.spec);
+      output->add(csv_line(*backend, basis->shape(), made, c, result, beside), table_line(c, result, beside));
     });
   }
   comm.together([&] {

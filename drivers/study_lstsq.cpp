@@ -18,6 +18,7 @@
 #include "src/progress.h"
 #include "src/sketch_identity.h"
 #include "src/spread.h"
+#include "src/study_memory.h"
 #include "src/study_solves.h"
 #include "src/study_system.h"
 #include "src/version.h"
@@ -40,7 +41,7 @@ struct Reference {
 
 /// One figure of every seed that was solved.
 struct Figures {
-  int converged = 0;
+  int converged = 0, escalated = 0;
   std::vector<double> residual, excess, coefficient_error, over_fp32, passes, ms, sketch_ms, factor_ms, refine_ms;
   std::int64_t solved() const { return static_cast<std::int64_t>(residual.size()); }
 };
@@ -95,8 +96,8 @@ const char* const kCsvHeader =
     "backend,device,ranks,commit,system,m,n,ridge,data_seed,method,hash,precision,rounding,scaling,zeta,d,first_seed,"
     "seeds,solved,converged,residual_median,residual_least,residual_largest,exact_residual,excess_median,excess_least,"
     "excess_largest,expected_excess,coefficient_error_median,coefficient_error_least,coefficient_error_largest,"
-    "over_fp32_median,over_fp32_least,over_fp32_largest,passes_median,ms_median,ms_least,ms_largest,sketch_ms_median,"
-    "factor_ms_median,refine_ms_median\n";
+    "over_fp32_excess_median,over_fp32_excess_least,over_fp32_excess_largest,passes_median,ms_median,ms_least,"
+    "ms_largest,sketch_ms_median,factor_ms_median,refine_ms_median,escalated\n";
 
 const char* const kTableHeader =
     "       system  ridge       method        hash  prec      d zeta solved  residual     exact    excess (expected)  "
@@ -127,6 +128,7 @@ class LstsqStudy {
     comm_.together([&] {
       const ProblemShape shape{options_.rows, options_.cols, 1, ElementType::kFloat32};
       check_system_sizes(shape.m, shape.n);
+      require_study_memory(StudySystem::bytes(shape.m), shape.m, shape.n, comm_);
       for (const auto& group : groups) {
         for (const Case& next : group) make_sketch_spec(shape, next.sketch);  // before anything takes time
       }
@@ -177,6 +179,7 @@ class LstsqStudy {
   void add(const JudgedSolve& solved, const JudgedSolve& exact, int k, const Reference& reference,
            Figures& figures) const {
     figures.converged += solved.converged ? 1 : 0;
+    figures.escalated += solved.escalated ? 1 : 0;
     figures.residual.push_back(solved.residual);
     figures.excess.push_back(solved.objective / exact.objective - 1);
     figures.passes.push_back(solved.passes);
@@ -205,14 +208,14 @@ class LstsqStudy {
     else if (c.method.ridge == 0)
       expected = std::sqrt(double(spec.d) / double(spec.d - shape.n)) - 1;
     const std::string csv = fmt::format(
-        "{},{},{},{},{},{},{},{:.6g},{},{},{},{},{},{},{},{},{},{},{},{},{},{:.6g},{},{},{},{},{},{},{},{},{}\n",
+        "{},{},{},{},{},{},{},{:.6g},{},{},{},{},{},{},{},{},{},{},{},{},{},{:.6g},{},{},{},{},{},{},{},{},{},{}\n",
         backend_->name(), device, comm_.size(), version_git(), to_word(kind), shape.m, shape.n, c.method.ridge,
         options_.data_seed, to_word(c.method.method), to_word(spec.hash), to_word(spec.precision),
         to_word(spec.rounding), to_word(c.sketch.scaling), spec.zeta, spec.d, spec.seed, options_.seeds,
         figures.solved(), figures.converged, three(figures.residual), exact.residual, three(figures.excess),
         expected ? fmt::format("{:.6g}", *expected) : "", three(figures.coefficient_error), three(figures.over_fp32),
         median_text(figures.passes), three(figures.ms), median_text(figures.sketch_ms), median_text(figures.factor_ms),
-        median_text(figures.refine_ms));
+        median_text(figures.refine_ms), figures.escalated);
     const auto cell = [](const std::vector<double>& values) {
       return values.empty() ? std::string("-") : fmt::format("{:.3g}", spread_of(values).median);
     };

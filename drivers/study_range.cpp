@@ -18,6 +18,7 @@
 #include "src/progress.h"
 #include "src/sketch_identity.h"
 #include "src/spread.h"
+#include "src/study_memory.h"
 #include "src/study_solves.h"
 #include "src/study_system.h"
 #include "src/version.h"
@@ -104,6 +105,8 @@ class RangeStudy {
     const std::vector<std::vector<SketchOptions>> groups = sketch_groups(options_);
     comm_.together([&] {
       check_system_sizes(options_.rows, options_.cols);
+      const double held = StudySystem::bytes(options_.rows) + PowerScaledRows::bytes(options_.rows, options_.cols);
+      require_study_memory(held, options_.rows, options_.cols, comm_);
       for (const auto& group : groups) {
         for (const SketchOptions& sketch : group) make_sketch_spec(shape(), sketch);  // before anything takes time
       }

@@ -58,6 +58,7 @@ JudgedSolve StudySolves::solve(const SketchOptions& sketch, const MethodOptions&
   solved.factor_seconds = gained(Phase::kFactor, context_.timer, before, comm);
   solved.refine_seconds = gained(Phase::kRefine, context_.timer, before, comm);
   solved.passes = report.solver.passes;
+  solved.escalated = report.sketch && report.sketch->precision != sketch.precision;
   solved.converged = comm.max(comm.is_root() && !report.solver.converged ? 1 : 0) == 0;
   judge(method.ridge, solved);
   return solved;

@@ -14,6 +14,7 @@ namespace tallsketch {
 struct JudgedSolve {
   std::optional<ErrorKind> failure;  // kNonFinite, kRankDeficient; nothing: solved
   bool converged = true;             // of a refinement
+  bool escalated = false;            // x was made from a finer sketch than the one asked for: that did not resolve A
   std::vector<double> x;             // (n, 1)
   double residual = 0;               // ||A x - b|| / ||b||, by a pass in FP64
   double objective = 0;              // sqrt(||A x - b||^2 + lambda ||x||^2)

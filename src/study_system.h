@@ -32,6 +32,8 @@ class StudySystem final : public RowSource {
  public:
   /// Errors  those of check_system_sizes
   explicit StudySystem(const StudySystemOptions& options);
+  /// At most, while it is made: the shuffle of a coherent system and where its rows went.
+  static double bytes(std::int64_t m) { return 12.0 * static_cast<double>(m); }
 
   const ProblemShape& shape() const override { return shape_; }
   const SourceInfo& info() const override { return info_; }
@@ -54,6 +56,10 @@ class PowerScaledRows final : public RowSource {
  public:
   /// Reads the source, whose A is FP32, once. Cost: m (n 4 + r 8) bytes on every rank
   explicit PowerScaledRows(RowSource& source);
+  /// Of m rows of n columns, r = 1.
+  static double bytes(std::int64_t m, std::int64_t n) {
+    return static_cast<double>(m) * (4.0 * static_cast<double>(n) + 8);
+  }
   /// Of what read gives from now on; 0 before.
   void set_power(int exponent) { exponent_ = exponent; }
 

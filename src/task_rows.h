@@ -15,6 +15,10 @@ class TaskRows final : public RowSource {
   /// Cost    4 m n^2 operations (QR in FP64, chunk after chunk, and Q = A R^-1), 8 m (n + 1) bytes
   /// Errors  kUsage unless the columns of A are independent and m >= n + 1; kMemory
   explicit TaskRows(RowSource& source);
+  /// Of A, Q and b of m rows and n columns.
+  static double bytes(std::int64_t m, std::int64_t n) {
+    return 8.0 * static_cast<double>(m) * (static_cast<double>(n) + 1);
+  }
   TaskRows(const TaskRows&) = delete;  // basis() refers to it
   TaskRows& operator=(const TaskRows&) = delete;
 

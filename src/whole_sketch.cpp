@@ -11,7 +11,7 @@ std::vector<double> whole_sketch(Backend& backend, const SketchSpec& spec, Scali
                                  std::int64_t chunk_rows, RowSource& source, const Communicator& comm) {
   const ProblemShape& shape = source.shape();
   PlanLimits limits;
-  comm.together([&] { limits = backend.plan_limits({.spec = spec, .shape = shape}); });
+  comm.together([&] { limits = backend.plan_limits({.spec = spec, .shape = shape, .scaling = scaling}); });
   limits.chunk_rows = chunk_rows;
   limits.memory_bytes = comm.min(limits.memory_bytes);
   comm.together([&] {

@@ -102,6 +102,27 @@ def check_products(checks, folder):
     checks.check("four times d halve the error", 1.6 < rms["sparsestack"] / rms["sparsestack4"] < 2.5, rms)
 
 
+def check_bad_inputs(checks, folder):
+    """--check: files that cannot be used are exit 3 and one line that names the file."""
+    with h5py.File(os.path.join(folder, "sparsestack.h5"), "r") as file:
+        sketched, identity = file["SA"][()], file["identity"][()]
+    wrong = {"nosa": {"identity": identity}, "noidentity": {"SA": sketched}, "narrow": {"SA": sketched[:, :-1], "identity": identity},
+             "short": {"SA": sketched[:-1], "identity": identity}, "flat": {"SA": sketched[0], "identity": identity},
+             "notjson": {"SA": sketched, "identity": "{"}, "words": {"SA": np.array([[1, 2]]), "identity": identity}}
+    for name, parts in wrong.items():
+        with h5py.File(os.path.join(folder, name), "w") as file:
+            for key, value in parts.items():
+                file[key] = value
+    with open(os.path.join(folder, "text"), "w", encoding="ascii") as file:
+        file.write("no HDF5")
+    cases = [("f.h5", name, name) for name in (*wrong, "text", "none.h5")] + [("none.h5", "sparsestack.h5", "none.h5"),
+                                                                           ("nosa", "sparsestack.h5", "nosa")]
+    for features, phi, word in cases:
+        done = python([features, "--check", phi], folder)
+        checks.check(f"--check {features} {phi}: exit 3, one line", done.code == 3 and len(done.err.splitlines()) == 1 and
+                     f"{word}: " in done.err and not done.out, done)
+
+
 def check_batches(checks, folder):
     """S depends on the feature's row alone: a batch of examples sketched by itself, or on three ranks, gives its columns of the whole."""
     whole, _ = sketch_of(os.path.join(folder, "sparsestack.h5"))
@@ -134,7 +155,7 @@ def main():
     """All."""
     checks = Checks()
     with Folder() as folder:
-        for check in (check_gradients, check_products, check_batches, check_scores):
+        for check in (check_gradients, check_products, check_bad_inputs, check_batches, check_scores):
             check(checks, folder)
     return checks.finish()
 

@@ -49,11 +49,48 @@ def check_one_command(checks, folder):
         drawn = file.read()
     again = study("tiny", out)
     after = {name: os.stat(os.path.join(out, name)).st_mtime_ns for name in os.listdir(out)}
+    del before[".size"]
     checks.check("study.sh: does not run again what is there, but draws it", again.code == 0 and again.out.count("is there") == 4 and all(
-        (before[name] == after[name]) == name.endswith(".csv") for name in before) and before.keys() == after.keys(), again)
+        (before[name] == after[name]) == name.endswith(".csv") for name in before) and {*before, ".size"} == after.keys(), again)
     with open(os.path.join(out, "lstsq_residual.svg"), "rb") as file:
         checks.check("plot_study.py: the same lines give the same file", file.read() == drawn, again)
     return out
+
+
+def drawn_points(checks, function, lines):
+    """(title, (y of the markers)) of every panel that a function of plot_study.py draws."""
+    spec = importlib.util.spec_from_file_location("plot_study", PLOT)
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    import matplotlib  # pylint: disable=import-outside-toplevel
+    matplotlib.use("Agg")
+    from matplotlib import pyplot  # pylint: disable=import-outside-toplevel
+    figure = getattr(script, function)(pyplot, lines)
+    checks.check(f"{function}: draws", figure is not None, lines[0])
+    return [(axes.get_title(), sorted(float(y) for line in axes.get_lines() if line.get_marker() not in ("", "None", "*") for y in
+                                      line.get_ydata())) for axes in figure.axes]
+
+
+def check_plotted_data(checks, folder, out):
+    """Figures show the columns that their axes name; files with the old names of columns give the same picture."""
+    with open(os.path.join(out, "geometry.csv"), encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    for title, points in drawn_points(checks, "draw_half_distortion", lines):
+        column = "minus_fp32_median" if "sigma^2" in title else "length_minus_fp32_median"
+        expected = sorted(float(line[column]) for line in lines if line["family"] == "sparsestack" and line[column])
+        checks.check(f"geometry_half, {title}: the points are {column}", points == expected and len(set(expected)) > 1, (points, expected))
+    with open(os.path.join(out, "lstsq.csv"), encoding="utf-8") as file:
+        text = file.read()
+    old = os.path.join(folder, "old.csv")
+    with open(old, "w", encoding="utf-8") as file:
+        file.write(text.replace("over_fp32_excess_", "over_fp32_"))
+    pictures = []
+    for path in (os.path.join(out, "lstsq.csv"), old):
+        done = plot(path, "--out", folder)
+        with open(os.path.join(folder, "lstsq_precision.svg"), "rb") as file:
+            pictures.append(file.read())
+        checks.check(f"plot_study.py: draws {os.path.basename(path)}", done.code == 0, done)
+    checks.check("plot_study.py: over_fp32_* of older files is over_fp32_excess_*", pictures[0] == pictures[1], "")
 
 
 def check_wrong_use(checks, folder):
@@ -67,7 +104,23 @@ def check_wrong_use(checks, folder):
     checks.check("study.sh figures: of an empty folder", done.code == 2 and "no CSV files" in done.err, done)
     stopped = os.path.join(folder, "stopped")
     done = study("tiny", stopped, LAUNCH="false")  # words before the program
-    checks.check("study.sh: ends with the code of the study that failed", done.code == 1 and not os.listdir(stopped), done)
+    checks.check("study.sh: ends with the code of the study that failed", done.code == 1 and os.listdir(stopped) == [".size"], done)
+    again = study("small", stopped, LAUNCH="false")
+    checks.check("study.sh: a folder without results takes another size", again.code == 1 and "another folder" not in again.err, again)
+
+
+def check_sizes(checks, out):
+    """study.sh: results of one size are not taken for those of another; nor are those of an unknown one."""
+    def times():
+        return {name: os.stat(os.path.join(out, name)).st_mtime_ns for name in os.listdir(out)}
+
+    before = times()
+    done = study("small", out, LAUNCH="false")
+    checks.check("study.sh: another size is code 2, names both, changes nothing", done.code == 2 and "results of tiny, not of small" in done.err
+                 and times() == before, done)
+    os.remove(os.path.join(out, ".size"))
+    done = study("tiny", out, LAUNCH="false")
+    checks.check("study.sh: so are results of nobody knows which", done.code == 2 and "unknown size" in done.err, done)
 
 
 def check_bad_files(checks, folder, out):
@@ -111,8 +164,11 @@ def main():
     checks = Checks()
     with Folder() as folder:
         out = check_one_command(checks, folder)
+        if HAVE_MATPLOTLIB:
+            check_plotted_data(checks, folder, out)
         check_wrong_use(checks, folder)
         check_bad_files(checks, folder, out)
+        check_sizes(checks, out)
     code = checks.finish()
     if code == 0 and not HAVE_MATPLOTLIB:
         print("skipped: no figure was drawn, because matplotlib is missing")
