@@ -18,8 +18,8 @@ struct ProbedFile {
 inline constexpr const char* kProbeCommand = "__open-hdf5";
 int run_probe(int argc, char** argv);
 
-/// Opens files and datasets as the run will, and reads the first chunk of each, in a process that is limited to a minute of
-/// processor time and 512 MiB of memory. A probe that cannot be started is no error: the run then goes on without.
+/// Opens files and datasets as the run will, and reads the first chunk of each (of up to 64 MiB in the first file, 8 MiB in
+/// others), in a process that is limited to a minute of processor time for each file, and 512 MiB of memory. A probe that cannot be started is no error: the run then goes on without.
 /// program     whose main calls run_probe; empty: no probe (a library in somebody else's program)
 /// by_columns  as for Hdf5Dataset
 /// Errors      kInput: what the run would say of the first file that cannot be read; or that HDF5 crashes on it, or that it

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include <sys/resource.h>
+
 #include "src/error.h"
 #include "src/hdf5_probe.h"
 #include "tests/support/catch.h"
@@ -44,6 +46,18 @@ TEST_CASE("A probe that a signal ends names the file, and says what it was") {
   const auto [killed, of_kill] = after("printf .; kill -KILL $$");
   CHECK(killed == 7);
   CHECK((has(of_kill, "'one.h5'") && has(of_kill, "killed")));
+}
+
+TEST_CASE("A limit on processor time that the run itself has is not held against the file") {
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_CPU, &before) == 0);
+  rlimit limit = before;
+  limit.rlim_cur = 1;  // of this process, which waits, and inherited by the probe, which works
+  REQUIRE(::setrlimit(RLIMIT_CPU, &limit) == 0);
+  const auto [code, text] = after("printf .; while :; do :; done");
+  ::setrlimit(RLIMIT_CPU, &before);
+  CHECK(code == 3);
+  CHECK((has(text, "'one.h5'") && has(text, "the 1 s of processor time") && has(text, "ulimit -t")));
 }
 
 TEST_CASE("The error of a probe is that of the run, whatever ends its process afterwards") {
