@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <optional>
 #include <span>
 #include <utility>
@@ -137,19 +138,25 @@ class SpawnSettings {
   posix_spawnattr_t attributes_{};
 };
 
-std::string read_all(int descriptor) {
+/// began  called for each file that the probe begins with, as it does
+std::string read_all(int descriptor, const std::function<void()>& began) {
   std::string all;
+  std::size_t files = 0;
   std::array<char, 4096> part{};
   while (true) {
     const ssize_t got = ::read(descriptor, part.data(), part.size());
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return all;
     all.append(part.data(), static_cast<std::size_t>(got));
+    for (; files < all.size() && all[files] == kBegins; ++files) {
+      if (began) began();
+    }
   }
 }
 
 /// Nothing where no process can be started, or nobody knows how it ended.
-std::optional<Heard> ask_process(const std::string& program, std::vector<std::string> words) {
+std::optional<Heard> ask_process(const std::string& program, std::vector<std::string> words,
+                                 const std::function<void()>& began) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return std::nullopt;
   std::vector<char*> argv;
@@ -161,7 +168,7 @@ std::optional<Heard> ask_process(const std::string& program, std::vector<std::st
       ::posix_spawn(&child, program.c_str(), settings.actions(), settings.attributes(), argv.data(), environ) == 0;
   ::close(ends[1]);
   Heard heard;
-  if (started) heard.words = read_all(ends[0]);
+  if (started) heard.words = read_all(ends[0], began);
   ::close(ends[0]);
   if (!started) return std::nullopt;
   pid_t waited = 0;
@@ -194,12 +201,12 @@ void judge(const Heard& heard, std::span<const ProbedFile> files) {
   const int signal = exited ? 0 : WTERMSIG(heard.status);
   rlimit own{};  // which the probe has inherited; SIGKILL where the hard one is no higher
   const bool limited = ::getrlimit(RLIMIT_CPU, &own) == 0 && own.rlim_cur != RLIM_INFINITY;
-  require(!limited || (signal != SIGXCPU && signal != SIGKILL) ||
-              heard.seconds + 1 < static_cast<double>(own.rlim_cur),
-          ErrorKind::kInput,
-          fmt::format("opening '{}' took what was left of the {} s of processor time that a process may take here; raise "
-                      "that limit (ulimit -t), unless the file is corrupt",
-                      path, own.rlim_cur));
+  require(
+      !limited || (signal != SIGXCPU && signal != SIGKILL) || heard.seconds + 1 < static_cast<double>(own.rlim_cur),
+      ErrorKind::kInput,
+      fmt::format("opening '{}' took what was left of the {} s of processor time that a process may take here; raise "
+                  "that limit (ulimit -t), unless the file is corrupt",
+                  path, own.rlim_cur));
   require(signal != SIGKILL, ErrorKind::kMemory,
           fmt::format("the process that opens '{}' first was killed, perhaps by the system for lack of memory", path));
   std::string what = fmt::format("crashes on it ({})", signal_words(signal));
@@ -237,7 +244,8 @@ int run_probe(int argc, char** argv) {
   return 0;
 }
 
-void probe_hdf5(const std::string& program, const std::vector<ProbedFile>& files, bool by_columns) {
+void probe_hdf5(const std::string& program, const std::vector<ProbedFile>& files, bool by_columns,
+                const std::function<void()>& progressed) {
   if (program.empty()) return;
   for (std::size_t first = 0; first < files.size(); first += kFilesPerProcess) {
     const std::span part = std::span(files).subspan(first, std::min(kFilesPerProcess, files.size() - first));
@@ -247,7 +255,7 @@ void probe_hdf5(const std::string& program, const std::vector<ProbedFile>& files
       words.push_back(fmt::to_string(file.datasets.size()));
       words.insert(words.end(), file.datasets.begin(), file.datasets.end());
     }
-    if (const auto heard = ask_process(program, std::move(words))) judge(*heard, part);
+    if (const auto heard = ask_process(program, std::move(words), progressed)) judge(*heard, part);
   }
 }
 

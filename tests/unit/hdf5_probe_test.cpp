@@ -84,6 +84,25 @@ TEST_CASE("A probe is told files, datasets and order of columns, and has no stan
   CHECK_FALSE(has(text, "4 "));
 }
 
+TEST_CASE("Whoever waits for the probe hears of each file as it comes to it, not at the end") {
+  const TemporaryFolder folder;
+  const std::string program = folder.at("probe"), mark = folder.at("mark");
+  // Ends in an error unless the mark is made for the first file before it goes on to the second.
+  std::ofstream(program) << "#!/bin/sh\nprintf .\nfor k in $(seq 500); do test -e '" << mark
+                         << "' && { printf .D...; exit 0; }; sleep 0.02; done\nprintf 'E\\003nobody heard'\n";
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  int files = 0;
+  const auto [code, text] = error_of([&] {
+    probe_hdf5(program, {{"one.h5", {"/A"}}, {"two.h5", {"/A"}}}, false, [&] {
+      ++files;
+      std::ofstream(mark) << "heard";
+    });
+  });
+  INFO(text);
+  CHECK(code == 0);
+  CHECK(files == 2);  // what comes behind the verdict is not a file
+}
+
 TEST_CASE("Many files are looked at by several processes, each of which may find something") {
   std::vector<ProbedFile> files(300, {"good.h5", {"/A"}});
   files.back().path = "last.h5";
