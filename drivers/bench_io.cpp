@@ -102,7 +102,7 @@ int run_bench_io(const BenchIoOptions& options, const Communicator& comm) {
   Watchdog watchdog(options.run.timeout, comm, &progress);
   watchdog.enter("open");
   PhaseTimer timer;
-  const OpenedSource opened = open_source(options.input, options.synthetic, comm);
+  const OpenedSource opened = open_source(options.input, options.synthetic, comm, [&] { watchdog.touch(); });
   RowSource& source = *opened.rows;
   const ProblemShape& shape = source.shape();
   RunOptions run = options.run;

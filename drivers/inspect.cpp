@@ -33,7 +33,7 @@ int run_inspect(const InspectOptions& options, const Communicator& comm) {
   Watchdog watchdog(options.run.timeout, comm, &out);
   watchdog.enter("open");
   PhaseTimer timer;
-  const auto source = open_source(options.input, options.synthetic, comm).rows;
+  const auto source = open_source(options.input, options.synthetic, comm, [&] { watchdog.touch(); }).rows;
   const ProblemShape& shape = source->shape();
   const SourceInfo& info = source->info();
   for (const std::string& file : info.files) out.line("file:    " + file);

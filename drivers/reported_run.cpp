@@ -115,7 +115,7 @@ void ReportedRun::attempt(const std::function<void()>& work) {
 
 void ReportedRun::open(const InputOptions& input, const SyntheticProblem& synthetic) {
   watchdog.enter("open");
-  source = timer.time(Phase::kOpen, [&] { return open_source(input, synthetic, comm); });
+  source = timer.time(Phase::kOpen, [&] { return open_source(input, synthetic, comm, [&] { watchdog.touch(); }); });
   progress.line("input: " + describe_source(*source.rows));
 }
 

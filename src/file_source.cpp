@@ -1,6 +1,7 @@
 #include "src/file_source.h"
 
 #include <filesystem>
+#include <functional>
 #include <vector>
 
 #include <fmt/format.h>
@@ -37,10 +38,10 @@ DatasetName find_b(const std::string& text) {
 
 class FileSource final : public RowSource {
  public:
-  FileSource(const InputOptions& options, const Communicator& comm)
+  FileSource(const InputOptions& options, const Communicator& comm, const std::function<void()>& progressed)
       : options_(options), comm_(comm), team_(std::make_shared<ReadTeam>(host_threads(comm))) {
     comm.together([&] {
-      if (comm.is_root()) probe_hdf5(options.probe_program, probed_files(), options.transpose);
+      if (comm.is_root()) probe_hdf5(options.probe_program, probed_files(), options.transpose, progressed);
     });
     open_a();
     open_b();
@@ -302,8 +303,9 @@ class FileSource final : public RowSource {
 
 }  // namespace
 
-std::unique_ptr<RowSource> open_file_source(const InputOptions& options, const Communicator& comm) {
-  return std::make_unique<FileSource>(options, comm);
+std::unique_ptr<RowSource> open_file_source(const InputOptions& options, const Communicator& comm,
+                                            const std::function<void()>& progressed) {
+  return std::make_unique<FileSource>(options, comm, progressed);
 }
 
 std::vector<std::string> input_paths(const InputOptions& options) {

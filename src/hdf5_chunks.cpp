@@ -42,6 +42,7 @@ Hdf5Chunks::Hdf5Chunks(hid_t dataset, const std::string& where, std::int64_t row
   check_h5(H5Pget_chunk(creation.get(), 2, chunk.data()), ErrorKind::kInput, "H5Pget_chunk");
   // HDF5 holds each to 32 bits, and their product and the element to 4 GiB.
   chunk_ = {static_cast<std::int64_t>(chunk[0]), static_cast<std::int64_t>(chunk[1])};
+  shape_ = {rows, cols};
   grid_ = {(rows + chunk_[0] - 1) / chunk_[0], (cols + chunk_[1] - 1) / chunk_[1]};
   bytes_ = chunk_[0] * chunk_[1] * element_bytes;
   plain_ = bytes_;
@@ -70,6 +71,9 @@ Hdf5Chunks::Hdf5Chunks(hid_t dataset, const std::string& where, std::int64_t row
       inflated_ = 0;
     }
   }
+  unsigned options = 0;
+  H5Pget_chunk_opts(creation.get(), &options);
+  border_plain_ = (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) != 0;
 #if H5_VERSION_GE(1, 10, 5)
   const Hdf5Handle space(H5Dget_space(dataset), H5Sclose);
   hsize_t written = 0;
@@ -78,12 +82,9 @@ Hdf5Chunks::Hdf5Chunks(hid_t dataset, const std::string& where, std::int64_t row
   require(missing_ >= 0, ErrorKind::kInput,
           fmt::format("{} is corrupt: it has {} chunks, and its shape asks for {} of {} x {}", where, written,
                       grid_[0] * grid_[1], chunk[0], chunk[1]));
-  unsigned options = 0;  // the file may say that chunks which the matrix does not fill go through no filter
-  H5Pget_chunk_opts(creation.get(), &options);
   const hsize_t stored = H5Dget_storage_size(dataset);
   const hsize_t most = written * static_cast<hsize_t>(plain_);
-  const hsize_t least =
-      (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) != 0 ? written * static_cast<hsize_t>(bytes_) : most;
+  const hsize_t least = border_plain_ ? written * static_cast<hsize_t>(bytes_) : most;
   require(sizes_vary || (stored >= least && stored <= most), ErrorKind::kInput,
           fmt::format("{} is corrupt: its {} chunks claim {} bytes and need {}", where, written, stored, most));
 #endif
@@ -112,7 +113,15 @@ void Hdf5Chunks::check_compressed([[maybe_unused]] hid_t dataset, [[maybe_unused
   hsize_t stored = 0;
   const bool known = H5Dget_chunk_storage_size(dataset, offset.data(), &stored) >= 0;
   H5Eclear2(H5E_DEFAULT);  // a chunk that was never written
-  if (!known || stored == 0 || stored == static_cast<hsize_t>(plain_)) return;
+  if (!known || stored == 0) return;
+  const bool border = (chunk.row + 1) * chunk_[0] > shape_[0] || (chunk.col + 1) * chunk_[1] > shape_[1];
+  if (border_plain_ && border) {  // HDF5 reads it without a look at any filter
+    require(stored == static_cast<hsize_t>(bytes_), ErrorKind::kInput,
+            fmt::format("{}: the chunk at ({}, {}) claims {} bytes, and is stored plain in {}; the file is corrupt",
+                        what, offset[0], offset[1], stored, bytes_));
+    return;
+  }
+  if (stored == static_cast<hsize_t>(plain_)) return;
   // zlib adds little to what it cannot make smaller.
   require(stored <= 2 * static_cast<hsize_t>(plain_) + kSlackBytes, ErrorKind::kInput,
           fmt::format("{}: the chunk at ({}, {}) claims {} bytes, for {}; the file is corrupt", what, offset[0],

@@ -43,11 +43,12 @@ class Hdf5Chunks {
   };
   void check_compressed(hid_t dataset, Index chunk, const std::string& what);
 
-  std::array<std::int64_t, 2> chunk_ = {1, 1}, grid_ = {0, 0};
+  std::array<std::int64_t, 2> shape_ = {0, 0}, chunk_ = {1, 1}, grid_ = {0, 0};
   std::int64_t bytes_ = 0, missing_ = 0;
   int deflate_ = -1;           // its place among the filters; -1: not there
   std::int64_t inflated_ = 0;  // bytes of a chunk that it was given; 0: not known
   std::int64_t plain_ = 0;     // bytes of a stored chunk that is not compressed
+  bool border_plain_ = false;  // chunks that the matrix does not fill go through no filter: the file says so
   bool sized_ = false;         // the first compressed chunk had the right size
   std::vector<bool> seen_;     // chunks that were judged
 };

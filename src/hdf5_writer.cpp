@@ -4,10 +4,12 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "src/atomic_file.h"
@@ -34,17 +36,24 @@ Hdf5Handle half_type() {
   return type;
 }
 
-/// A file that is memory, and only where something was written to it. HDF5 wants a name, so it has one.
+/// A file that is memory, and only where something was written to it. HDF5 wants a name: that of a descriptor, because a file
+/// in /dev/shm shares its size with MPI, and its names with other users.
 class MemoryFile {
  public:
-  MemoryFile() : file_(folder() / "tallsketch-structure"), descriptor_(::open(path().c_str(), O_RDONLY | O_CLOEXEC)) {
+  MemoryFile() : descriptor_(::memfd_create(kName, MFD_CLOEXEC)), path_(fmt::format("/proc/self/fd/{}", descriptor_)) {
+    if (descriptor_ >= 0 && ::access(path_.c_str(), R_OK | W_OK) == 0) return;
+    // A kernel that has none, or a container without /proc.
+    if (descriptor_ >= 0) ::close(descriptor_);
+    named_.emplace(folder() / kName);
+    path_ = named_->temporary();
+    descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
     check(descriptor_, "open");
   }
   ~MemoryFile() { ::close(descriptor_); }
   MemoryFile(const MemoryFile&) = delete;
   MemoryFile& operator=(const MemoryFile&) = delete;
 
-  const std::string& path() const { return file_.temporary(); }
+  const std::string& path() const { return path_; }
   std::int64_t size() const {
     const off_t end = ::lseek(descriptor_, 0, SEEK_END);
     check(end, "lseek");
@@ -67,6 +76,8 @@ class MemoryFile {
   }
 
  private:
+  static constexpr const char* kName = "tallsketch-structure";
+
   static std::filesystem::path folder() {
     const std::filesystem::path memory = "/dev/shm";
     return ::access(memory.c_str(), W_OK | X_OK) == 0 ? memory : std::filesystem::temp_directory_path();
@@ -76,8 +87,9 @@ class MemoryFile {
     require(result >= 0, ErrorKind::kOutput, fmt::format("cannot {} '{}': {}", call, path(), std::strerror(reason)));
   }
 
-  AtomicFile file_;  // never committed
   int descriptor_;
+  std::string path_;
+  std::optional<AtomicFile> named_;  // never committed
 };
 
 Hdf5Handle stored_type(ElementType type) {
@@ -110,8 +122,11 @@ ProblemFile make_problem_file(std::int64_t rows, std::int64_t cols, ElementType 
   const MemoryFile memory;
   ProblemFile problem;
   {
+    // The default driver asks where the link in /proc leads, which is no path (H5F__build_actual_name); this one does not.
+    const Hdf5Handle access(checked_output(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate"), H5Pclose);
+    checked_output(H5Pset_fapl_stdio(access.get()), "H5Pset_fapl_stdio");
     const Hdf5Handle file(
-        checked_output(H5Fcreate(memory.path().c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), "H5Fcreate"),
+        checked_output(H5Fcreate(memory.path().c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()), "H5Fcreate"),
         H5Fclose);
     const Hdf5Handle creation(checked_output(H5Pcreate(H5P_DATASET_CREATE), "H5Pcreate"), H5Pclose);
     // Space at once and no fill values: the offsets are known now, and the data is written once, by the ranks.

@@ -12,8 +12,9 @@
 
 namespace tallsketch {
 
-OpenedSource open_source(const InputOptions& input, const SyntheticProblem& synthetic, const Communicator& comm) {
-  if (!synthetic.kind) return {open_file_source(input, comm), {}};
+OpenedSource open_source(const InputOptions& input, const SyntheticProblem& synthetic, const Communicator& comm,
+                         const std::function<void()>& progressed) {
+  if (!synthetic.kind) return {open_file_source(input, comm, progressed), {}};
   OpenedSource opened;
   comm.together([&] {
     auto source = std::make_unique<SyntheticSource>(synthetic, host_threads(comm));

@@ -1,6 +1,7 @@
 // What the rows of [A | b] come from, by the options: files, or a synthetic problem. Called by the drivers.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,7 +20,9 @@ struct OpenedSource {
 };
 
 /// Collective. Errors: those of the kind of source, kUsage for sizes that make no problem.
-OpenedSource open_source(const InputOptions& input, const SyntheticProblem& synthetic, const Communicator& comm);
+/// progressed  as for open_file_source: touches the caller's Watchdog
+OpenedSource open_source(const InputOptions& input, const SyntheticProblem& synthetic, const Communicator& comm,
+                         const std::function<void()>& progressed = {});
 
 /// One line for people: "A 1000 x 20 float32, contiguous, b with 1 column, 2 files, mpio independent".
 std::string describe_source(const RowSource& source);

@@ -4,6 +4,7 @@ problems, the table of a study. Each is there whole or not at all; code 9 and on
 never replaced (code 2); a signal leaves nothing (code 75). Run by CTest as cli.outputs. More: cli.exit_codes, unit.atomic_file.
 """
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -75,6 +76,24 @@ def check_nowhere(checks, folder, inputs, places):
     in_parallel(one, jobs)
     for watched, names in before.items():
         checks.check(f"{watched} is as it was", sorted(os.listdir(watched)) == names, os.listdir(watched))
+
+
+def check_shared_memory(checks, folder):
+    """The structure of a problem file is made in memory: neither a full /dev/shm nor what others left there concerns it."""
+    alone = ["unshare", "--mount", "sh", "-c"]
+    with_shm = [*alone, 'mount -t tmpfs -o size=8k tmpfs /dev/shm && mkdir /dev/shm/tallsketch-structure && "$@" && ls /dev/shm >&2', "sh"]
+    if not shutil.which("unshare") or subprocess.run([*with_shm, "true"], check=False, stdin=subprocess.DEVNULL, capture_output=True).returncode:
+        print("left out: a full /dev/shm (no mount namespaces here)")
+        return
+    place = os.path.join(folder, "shared_memory")
+    os.mkdir(place)
+    done = run(["generate", "g.h5", "--rows", "2000", "--cols", "8", "--quiet"], cwd=place, prefix=with_shm)
+    checks.check("generate with 8 KiB of /dev/shm: code 0, nothing left there", done.code == 0 and done.own_lines() == ["tallsketch-structure"], done)
+    if done.code == 0:
+        with h5py.File(os.path.join(place, "g.h5"), "r") as file:
+            a, x, b = file["A"][...], file["x_true"][...], file["b"][...]
+        checks.check("generate with 8 KiB of /dev/shm: a problem", a.shape == (2000, 8) and b.shape == (2000,) and x.shape == (8,) and
+                     all(np.isfinite(part).all() and part.any() for part in (a, x, b)), (a, x, b))
 
 
 def check_inputs_stay(checks, folder, inputs):
@@ -153,6 +172,7 @@ def main():
             for place in (full, read_only):
                 if place:
                     subprocess.run(["umount", place], check=False)
+        check_shared_memory(checks, folder)
         check_inputs_stay(checks, folder, inputs)
         check_signals(checks, folder, inputs)
     return checks.finish()

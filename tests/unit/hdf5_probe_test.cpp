@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include <sys/resource.h>
+
 #include "src/error.h"
 #include "src/hdf5_probe.h"
 #include "tests/support/catch.h"
@@ -46,6 +48,18 @@ TEST_CASE("A probe that a signal ends names the file, and says what it was") {
   CHECK((has(of_kill, "'one.h5'") && has(of_kill, "killed")));
 }
 
+TEST_CASE("A limit on processor time that the run itself has is not held against the file") {
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_CPU, &before) == 0);
+  rlimit limit = before;
+  limit.rlim_cur = 1;  // of this process, which waits, and inherited by the probe, which works
+  REQUIRE(::setrlimit(RLIMIT_CPU, &limit) == 0);
+  const auto [code, text] = after("printf .; while :; do :; done");
+  ::setrlimit(RLIMIT_CPU, &before);
+  CHECK(code == 3);
+  CHECK((has(text, "'one.h5'") && has(text, "the 1 s of processor time") && has(text, "ulimit -t")));
+}
+
 TEST_CASE("The error of a probe is that of the run, whatever ends its process afterwards") {
   for (const std::string end : {"exit 0", "kill -SEGV $$"}) {
     const auto [code, text] = after("printf '.E\\003no dataset /A'; " + end);
@@ -68,6 +82,25 @@ TEST_CASE("A probe is told files, datasets and order of columns, and has no stan
   CHECK(code == 3);
   CHECK(has(text, "__open-hdf5|rows|one.h5|2|/A|/b|two.h5|1|/A|0 1 2 3 "));  // 3: of ls
   CHECK_FALSE(has(text, "4 "));
+}
+
+TEST_CASE("Whoever waits for the probe hears of each file as it comes to it, not at the end") {
+  const TemporaryFolder folder;
+  const std::string program = folder.at("probe"), mark = folder.at("mark");
+  // Ends in an error unless the mark is made for the first file before it goes on to the second.
+  std::ofstream(program) << "#!/bin/sh\nprintf .\nfor k in $(seq 500); do test -e '" << mark
+                         << "' && { printf .D...; exit 0; }; sleep 0.02; done\nprintf 'E\\003nobody heard'\n";
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  int files = 0;
+  const auto [code, text] = error_of([&] {
+    probe_hdf5(program, {{"one.h5", {"/A"}}, {"two.h5", {"/A"}}}, false, [&] {
+      ++files;
+      std::ofstream(mark) << "heard";
+    });
+  });
+  INFO(text);
+  CHECK(code == 0);
+  CHECK(files == 2);  // what comes behind the verdict is not a file
 }
 
 TEST_CASE("Many files are looked at by several processes, each of which may find something") {
