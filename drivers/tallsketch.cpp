@@ -203,6 +203,8 @@ void guarded(const char* stage, const std::function<void()>& work) {
 int main(int argc, char** argv) {
   using namespace tallsketch;
   if (argc > 1 && std::string_view(argv[1]) == kProbeCommand) return run_probe(argc - 2, argv + 2);  // no rank of MPI
+  // Who started this may ignore the ends of its children: then the system would not tell how a probe ended.
+  std::signal(SIGCHLD, SIG_DFL);
   // A file-size limit must come back as an error of write(2), with its reason, not end the process.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);

@@ -65,20 +65,24 @@ rlim_t mapped_bytes() {
 }
 #endif
 
-void limit_probe() {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // it does not outlive the run, whatever ends that
+/// parent  of this process when it was started
+void limit_probe(pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);                // it does not outlive the run, whatever ends that
+  if (::getppid() != parent) ::_exit(EXIT_FAILURE);  // which has ended before that
   lower_limit(RLIMIT_CORE, 0);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which map terabytes
   lower_limit(RLIMIT_AS, mapped_bytes() + kMemoryBytes);
 #endif
 }
 
-/// words  paths, each with how many datasets, and their names
-void look_at_files(std::span<char*> words, bool by_columns) {
+/// words    paths, each with how many datasets, and their names
+/// current  out: the path that it has come to
+void look_at_files(std::span<char*> words, bool by_columns, const char*& current) {
   const ProcessorBudget budget(kProcessorSeconds);
   std::int64_t largest = kLargestFirstChunk;
   for (std::size_t at = 0; at + 1 < words.size(); largest = kLargestChunk) {
     budget.renew();
+    current = words[at];
     say(std::string(1, kBegins));
     const Hdf5File file = Hdf5File::open(words[at], nullptr);
     const std::size_t count = std::strtoul(words[at + 1], nullptr, 10);
@@ -95,8 +99,8 @@ void look_at_files(std::span<char*> words, bool by_columns) {
 /// The words of a probe, and how its process ended.
 struct Heard {
   std::string words;
-  int status = 0;
-  double seconds = 0;  // of processor time that it used
+  std::optional<int> status;  // nothing where the system does not tell
+  double seconds = 0;         // of processor time that it used
 };
 
 class SpawnSettings {
@@ -154,7 +158,7 @@ std::string read_all(int descriptor, const std::function<void()>& began) {
   }
 }
 
-/// Nothing where no process can be started, or nobody knows how it ended.
+/// Nothing where no process can be started.
 std::optional<Heard> ask_process(const std::string& program, std::vector<std::string> words,
                                  const std::function<void()>& began) {
   std::array<int, 2> ends{};
@@ -173,10 +177,12 @@ std::optional<Heard> ask_process(const std::string& program, std::vector<std::st
   if (!started) return std::nullopt;
   pid_t waited = 0;
   rusage used{};
+  int status = 0;
   do {
-    waited = ::wait4(child, &heard.status, 0, &used);
+    waited = ::wait4(child, &status, 0, &used);
   } while (waited < 0 && errno == EINTR);
-  if (waited < 0) return std::nullopt;
+  if (waited < 0) return heard;  // a program that ignores SIGCHLD is told nothing
+  heard.status = status;
   heard.seconds = processor_seconds(used);
   return heard;
 }
@@ -195,10 +201,10 @@ void judge(const Heard& heard, std::span<const ProbedFile> files) {
     throw Error(static_cast<ErrorKind>(static_cast<unsigned char>(end[1])), end.substr(2));
   }
   // Before the first file that says nothing of a file.
-  const bool exited = WIFEXITED(heard.status);
-  if (end.starts_with(kDone) || begun == 0 || (exited && WEXITSTATUS(heard.status) == 0)) return;
+  const bool exited = heard.status && WIFEXITED(*heard.status);
+  if (end.starts_with(kDone) || begun == 0 || (exited && WEXITSTATUS(*heard.status) == 0)) return;
   const std::string& path = files[std::min(begun, files.size()) - 1].path;
-  const int signal = exited ? 0 : WTERMSIG(heard.status);
+  const int signal = exited || !heard.status ? 0 : WTERMSIG(*heard.status);
   rlimit own{};  // which the probe has inherited; SIGKILL where the hard one is no higher
   const bool limited = ::getrlimit(RLIMIT_CPU, &own) == 0 && own.rlim_cur != RLIM_INFINITY;
   require(
@@ -212,7 +218,8 @@ void judge(const Heard& heard, std::span<const ProbedFile> files) {
   std::string what = fmt::format("crashes on it ({})", signal_words(signal));
   if (signal == SIGXCPU)
     what = fmt::format("does not come to an end with it ({} s of processor time)", kProcessorSeconds);
-  if (exited) what = fmt::format("fails on it (exit code {})", WEXITSTATUS(heard.status));  // sanitizers catch signals
+  if (!heard.status) what = "ends without a word on it";
+  if (exited) what = fmt::format("fails on it (exit code {})", WEXITSTATUS(*heard.status));  // sanitizers catch signals
   throw Error(ErrorKind::kInput,
               fmt::format("'{}' cannot be read: HDF5 {} {}; the file is corrupt", path, hdf5_library_version(), what));
 }
@@ -220,27 +227,30 @@ void judge(const Heard& heard, std::span<const ProbedFile> files) {
 }  // namespace
 
 int run_probe(int argc, char** argv) {
-  limit_probe();
-  // order of columns, then for each file its path, how many datasets, and their names
+  // who asks, order of columns, then for each file its path, how many datasets, and their names
   const std::span<char*> words(argv, static_cast<std::size_t>(argc));
-  const bool by_columns = !words.empty() && std::string_view(words[0]) == "columns";
+  if (words.size() < 2) return EXIT_FAILURE;
+  limit_probe(static_cast<pid_t>(std::strtol(words[0], nullptr, 10)));
+  const bool by_columns = std::string_view(words[1]) == "columns";
+  const char* current = "";
   std::optional<Error> failure;
   try {
-    look_at_files(words.subspan(words.empty() ? 0 : 1), by_columns);
+    look_at_files(words.subspan(2), by_columns, current);
   } catch (const Error& e) {
     failure = e;
   } catch (const std::bad_alloc&) {
-    failure.emplace(ErrorKind::kInput, fmt::format("a file asks for more than {} MiB of memory to be opened; it is "
-                                                   "corrupt",
-                                                   kMemoryBytes >> 20));
+    failure.emplace(
+        ErrorKind::kInput,
+        fmt::format("opening '{}' takes more than {} MiB of memory, more than a probe may take; perhaps the "
+                    "file is corrupt",
+                    current, kMemoryBytes >> 20));
   }
-  // Before HDF5 ends, too: it may crash there.
-  H5close();
-  if (failure) {
+  if (failure) {  // at once: HDF5 may crash as it ends, and the reason is known
     say(fmt::format("{}{}{}", kFailed, static_cast<char>(failure->exit_code()), failure->what()));
-  } else {
-    say(std::string(1, kDone));
+    return 0;
   }
+  H5close();  // before it is well: it may crash there, too
+  say(std::string(1, kDone));
   return 0;
 }
 
@@ -249,7 +259,8 @@ void probe_hdf5(const std::string& program, const std::vector<ProbedFile>& files
   if (program.empty()) return;
   for (std::size_t first = 0; first < files.size(); first += kFilesPerProcess) {
     const std::span part = std::span(files).subspan(first, std::min(kFilesPerProcess, files.size() - first));
-    std::vector<std::string> words = {"tallsketch", kProbeCommand, by_columns ? "columns" : "rows"};
+    std::vector<std::string> words = {"tallsketch", kProbeCommand, fmt::to_string(::getpid()),
+                                      by_columns ? "columns" : "rows"};
     for (const ProbedFile& file : part) {
       words.push_back(file.path);
       words.push_back(fmt::to_string(file.datasets.size()));

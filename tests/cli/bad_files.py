@@ -101,6 +101,27 @@ def check_damage(checks, folder):
     in_parallel(one, cases)
 
 
+def check_probe(checks, folder):
+    """The probe's own ends, asked for as a run does."""
+    path = os.path.join(folder, "probed.h5")
+    with open(path, "wb") as file:
+        file.write(two())
+
+    def ask(parent):
+        return subprocess.run([PROGRAM, "__open-hdf5", str(parent), "rows", path, "1", "/A"], capture_output=True, check=False,
+                              stdin=subprocess.DEVNULL).stdout
+    checks.check("a probe whose run waits says that the file is well", ask(os.getpid()) == b".D", path)
+    checks.check("a probe whose run has ended does nothing", ask(1) == b"", path)
+    # Who starts a run may ignore SIGCHLD, and what is ignored is inherited.
+    name, data = library_overruns(two())[0]
+    with open(os.path.join(folder, "ignored.h5"), "wb") as file:
+        file.write(data)
+    done = run(["solve", "ignored.h5", "-o", "x.ignored.h5", "--quiet"], cwd=folder, prefix=["sh", "-c", 'trap "" CHLD; exec "$@"', "sh"])
+    told = done.own_lines()
+    checks.check(f"{name}, SIGCHLD ignored by the starter: code 3, the signal is told", done.code == 3 and len(told) == 1 and
+                 "crashes on it (signal" in told[0], done)
+
+
 def check_places(checks, folder):
     """Datasets whose data, type or name lies elsewhere."""
     at = lambda name: os.path.join(folder, name)  # noqa: E731
@@ -271,6 +292,7 @@ def check_secrets(checks, folder):
 def main():
     checks = Checks()
     with Folder() as folder:
+        check_probe(checks, folder)
         check_places(checks, folder)
         check_damage(checks, folder)
         check_plugins(checks, folder)

@@ -1,11 +1,14 @@
 // What a run makes of the end of its probe. Here scripts play the probe; the real one: cli/bad_files.py.
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "src/error.h"
 #include "src/hdf5_probe.h"
@@ -60,6 +63,20 @@ TEST_CASE("A limit on processor time that the run itself has is not held against
   CHECK((has(text, "'one.h5'") && has(text, "the 1 s of processor time") && has(text, "ulimit -t")));
 }
 
+TEST_CASE("In a program that ignores SIGCHLD the words of a probe are judged alone") {
+  const auto before = std::signal(SIGCHLD, SIG_IGN);  // the system then tells nobody how a child ended
+  const auto [crash, of_crash] = after("printf ..; kill -SEGV $$");
+  const auto [failed, of_failure] = after("printf '.E\\003no dataset /A'");
+  const int done = after("printf ..D").first, silent = after("exit 1").first;
+  std::signal(SIGCHLD, before);
+  CHECK(crash == 3);
+  CHECK((has(of_crash, "'two.h5'") && has(of_crash, "ends without a word on it")));
+  CHECK(failed == 3);
+  CHECK(of_failure == "no dataset /A");
+  CHECK(done == 0);
+  CHECK(silent == 0);
+}
+
 TEST_CASE("The error of a probe is that of the run, whatever ends its process afterwards") {
   for (const std::string end : {"exit 0", "kill -SEGV $$"}) {
     const auto [code, text] = after("printf '.E\\003no dataset /A'; " + end);
@@ -80,7 +97,7 @@ TEST_CASE("A probe that ends well, says nothing or cannot be started is no error
 TEST_CASE("A probe is told files, datasets and order of columns, and has no standard input or other descriptors") {
   const auto [code, text] = after(R"(printf '.E\003'; printf '%s|' "$@"; ls /proc/self/fd | tr '\n' ' '; cat)");
   CHECK(code == 3);
-  CHECK(has(text, "__open-hdf5|rows|one.h5|2|/A|/b|two.h5|1|/A|0 1 2 3 "));  // 3: of ls
+  CHECK(has(text, fmt::format("__open-hdf5|{}|rows|one.h5|2|/A|/b|two.h5|1|/A|0 1 2 3 ", ::getpid())));  // 3: of ls
   CHECK_FALSE(has(text, "4 "));
 }
 
