@@ -10,6 +10,7 @@ import sys
 import xml.etree.ElementTree
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import script_runs  # noqa: E402  pylint: disable=wrong-import-position
 from script_runs import PROGRAM, SOURCE, Checks, Folder, run_command  # noqa: E402  pylint: disable=wrong-import-position
 
 STUDY = os.path.join(SOURCE, "drivers", "study.sh")
@@ -161,6 +162,7 @@ def check_bad_files(checks, folder, out):
 
 
 def main():
+    script_runs.LIMIT_SECONDS = 240  # studies compute, and machines are shared
     checks = Checks()
     with Folder() as folder:
         out = check_one_command(checks, folder)

@@ -10,6 +10,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import script_runs  # noqa: E402  pylint: disable=wrong-import-position
 from script_runs import Checks, Folder, in_parallel, run  # noqa: E402  pylint: disable=wrong-import-position
 
 HOST = ["--backend", "host"]
@@ -268,6 +269,7 @@ def check_errors(checks, folder):
 
 def main():
     """All."""
+    script_runs.LIMIT_SECONDS = 240  # studies compute, and machines are shared
     checks = Checks()
     with Folder() as folder:
         for check in (check_precision, check_how_made, check_families, check_tasks, check_lone_survivors, check_what_is_left, check_ranks, check_errors):

@@ -10,6 +10,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import script_runs  # noqa: E402  pylint: disable=wrong-import-position
 from script_runs import Checks, Folder, in_parallel, run  # noqa: E402  pylint: disable=wrong-import-position
 
 HOST = ["--backend", "host"]
@@ -241,6 +242,7 @@ def check_refusals(checks, folder):
 
 
 def main():
+    script_runs.LIMIT_SECONDS = 240  # studies compute, and machines are shared
     checks = Checks()
     with Folder() as folder:
         for part in (check_least_squares, check_ridge, check_options, check_range, check_ranks, check_refusals):
