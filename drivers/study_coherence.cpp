@@ -1,7 +1,6 @@
 // tallsketch study coherence: paper B's tasks over kinds of data and sketches, quality against time, and what its theory asks
 // for: the coherences of BlockPerm's blocks. One CSV line a case and task, a table for people on standard error.
 
-#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -176,12 +175,6 @@ std::string sketch_fields(const TimedSketch& timed) {
     case StudyFamily::kSparseStack: break;
   }
   return fmt::format("{},{},{},{},{},,,,", to_word(family), to_word(spec.hash), kernel, spec.d, spec.zeta);
-}
-
-std::string spread_fields(const std::vector<double>& values) {
-  if (values.empty()) return ",,";
-  const Spread spread = spread_of(values);
-  return fmt::format("{:.6g},{:.6g},{:.6g}", spread.median, spread.least, spread.largest);
 }
 
 std::string time_fields(const std::optional<SketchTiming>& timing) {

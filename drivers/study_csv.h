@@ -1,18 +1,39 @@
 // StudyOutput: what every study prints, a CSV line a case and a table for people. Made by the study drivers on rank 0.
 #pragma once
 
+#include <algorithm>
 #include <cstdio>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "src/atomic_file.h"
 #include "src/error.h"
+#include "src/spread.h"
 
 namespace tallsketch {
+
+/// A text as one field: commas become semicolons.
+inline std::string csv_word(std::string text) {
+  std::replace(text.begin(), text.end(), ',', ';');
+  return text;
+}
+
+/// "median,least,largest", or two commas where there is nothing.
+inline std::string spread_fields(const std::vector<double>& values) {
+  if (values.empty()) return ",,";
+  const Spread spread = spread_of(values);
+  return fmt::format("{:.6g},{:.6g},{:.6g}", spread.median, spread.least, spread.largest);
+}
+
+/// The median for a table, or "-".
+inline std::string median_cell(const std::vector<double>& values) {
+  return values.empty() ? std::string("-") : fmt::format("{:.3g}", spread_of(values).median);
+}
 
 /// CSV to standard output as it comes, or collected for a file that appears at the end; the table to standard error,
 /// unless quiet. The headers come with the first line, so that a run that is refused prints its one message.

@@ -1,7 +1,6 @@
 // tallsketch study geometry: how sketches distort orthonormal bases between low coherence and coordinate rows.
 // One CSV line a case on standard output or in a file, and a table for people on standard error.
 
-#include <algorithm>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -148,11 +147,9 @@ std::string gap_fields(const std::optional<PrecisionGap>& gap) {
 /// "2 threads,1,7,auto,nearest": how it was made. A dense sketch is not scaled, and nothing of it rounded to 16 bits.
 std::string run_fields(const Backend& backend, int ranks, std::uint64_t data_seed, const Case& c,
                        const SketchSpec& spec) {
-  std::string device = backend.device();
-  std::replace(device.begin(), device.end(), ',', ';');
   const bool dense = c.family == StudyFamily::kGaussian;
-  return fmt::format("{},{},{},{},{}", device, ranks, data_seed, dense ? "" : to_word(c.sketch.scaling),
-                     dense ? "" : to_word(spec.rounding));
+  return fmt::format("{},{},{},{},{}", csv_word(backend.device()), ranks, data_seed,
+                     dense ? "" : to_word(c.sketch.scaling), dense ? "" : to_word(spec.rounding));
 }
 
 std::string csv_line(const Backend& backend, const ProblemShape& shape, const std::string& run, const Case& c,

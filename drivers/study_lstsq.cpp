@@ -103,13 +103,6 @@ const char* const kTableHeader =
     "       system  ridge       method        hash  prec      d zeta solved  residual     exact    excess (expected)  "
     "coef. error  over fp32  passes       ms\n";
 
-/// "median,least,largest", or two commas where nothing was solved.
-std::string three(const std::vector<double>& values) {
-  if (values.empty()) return ",,";
-  const Spread spread = spread_of(values);
-  return fmt::format("{:.6g},{:.6g},{:.6g}", spread.median, spread.least, spread.largest);
-}
-
 std::string median_text(const std::vector<double>& values) {
   return values.empty() ? "" : fmt::format("{:.6g}", spread_of(values).median);
 }
@@ -199,8 +192,6 @@ class LstsqStudy {
   void print(SystemKind kind, const Case& c, const JudgedSolve& exact, const Figures& figures) {
     const ProblemShape shape{options_.rows, options_.cols, 1, ElementType::kFloat32};
     const SketchSpec spec = make_sketch_spec(shape, c.sketch);
-    std::string device = backend_->device();
-    std::replace(device.begin(), device.end(), ',', ';');
     // Of sketch-solve without a ridge; refined, x is the exact one.
     std::optional<double> expected;
     if (c.method.method == SolveMethod::kRefine)
@@ -209,22 +200,21 @@ class LstsqStudy {
       expected = std::sqrt(double(spec.d) / double(spec.d - shape.n)) - 1;
     const std::string csv = fmt::format(
         "{},{},{},{},{},{},{},{:.6g},{},{},{},{},{},{},{},{},{},{},{},{},{},{:.6g},{},{},{},{},{},{},{},{},{},{}\n",
-        backend_->name(), device, comm_.size(), version_git(), to_word(kind), shape.m, shape.n, c.method.ridge,
-        options_.data_seed, to_word(c.method.method), to_word(spec.hash), to_word(spec.precision),
+        backend_->name(), csv_word(backend_->device()), comm_.size(), version_git(), to_word(kind), shape.m, shape.n,
+        c.method.ridge, options_.data_seed, to_word(c.method.method), to_word(spec.hash), to_word(spec.precision),
         to_word(spec.rounding), to_word(c.sketch.scaling), spec.zeta, spec.d, spec.seed, options_.seeds,
-        figures.solved(), figures.converged, three(figures.residual), exact.residual, three(figures.excess),
-        expected ? fmt::format("{:.6g}", *expected) : "", three(figures.coefficient_error), three(figures.over_fp32),
-        median_text(figures.passes), three(figures.ms), median_text(figures.sketch_ms), median_text(figures.factor_ms),
+        figures.solved(), figures.converged, spread_fields(figures.residual), exact.residual,
+        spread_fields(figures.excess), expected ? fmt::format("{:.6g}", *expected) : "",
+        spread_fields(figures.coefficient_error), spread_fields(figures.over_fp32), median_text(figures.passes),
+        spread_fields(figures.ms), median_text(figures.sketch_ms), median_text(figures.factor_ms),
         median_text(figures.refine_ms), figures.escalated);
-    const auto cell = [](const std::vector<double>& values) {
-      return values.empty() ? std::string("-") : fmt::format("{:.3g}", spread_of(values).median);
-    };
     const std::string table = fmt::format(
         "{:>13} {:>6.3g} {:>12} {:>11} {:>5} {:>6} {:>4} {:>6} {:>9} {:>9.3g} {:>9} {:>10} {:>12} {:>10} {:>7} {:>8}\n",
         to_word(kind), c.method.ridge, to_word(c.method.method), to_word(spec.hash), to_word(spec.precision), spec.d,
-        spec.zeta, fmt::format("{}/{}", figures.solved(), options_.seeds), cell(figures.residual), exact.residual,
-        cell(figures.excess), expected ? fmt::format("({:.3g})", *expected) : "", cell(figures.coefficient_error),
-        cell(figures.over_fp32), cell(figures.passes), cell(figures.ms));
+        spec.zeta, fmt::format("{}/{}", figures.solved(), options_.seeds), median_cell(figures.residual),
+        exact.residual, median_cell(figures.excess), expected ? fmt::format("({:.3g})", *expected) : "",
+        median_cell(figures.coefficient_error), median_cell(figures.over_fp32), median_cell(figures.passes),
+        median_cell(figures.ms));
     output_->add(csv, table);
   }
 

@@ -2,7 +2,6 @@
 // conversion, with and without column scales, each beside the FP32 sketch of the same seed. One CSV line a case on
 // standard output or in a file, and a table for people on standard error.
 
-#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <optional>
@@ -85,13 +84,6 @@ const char* const kTableHeader =
     "       system power        hash zeta      d  prec   rounding scaling  solved  no rank  not finite   residual  "
     "over fp32  overflowed    flushed\n";
 
-/// "median,least,largest", or two commas where nothing was solved.
-std::string three(const std::vector<double>& values) {
-  if (values.empty()) return ",,";
-  const Spread spread = spread_of(values);
-  return fmt::format("{:.6g},{:.6g},{:.6g}", spread.median, spread.least, spread.largest);
-}
-
 class RangeStudy {
  public:
   RangeStudy(const StudyRangeOptions& options, const Communicator& comm)
@@ -170,25 +162,20 @@ class RangeStudy {
 
   void print(SystemKind kind, int power, const SketchOptions& sketch, const Outcomes& outcomes) {
     const SketchSpec spec = make_sketch_spec(shape(), sketch);
-    std::string device = backend_->device();
-    std::replace(device.begin(), device.end(), ',', ';');
     const double overflowed = spread_of(outcomes.overflowed).median, flushed = spread_of(outcomes.flushed).median;
-    const std::string csv =
-        fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{:.10g},{:.10g}\n",
-                    backend_->name(), device, comm_.size(), version_git(), to_word(kind), options_.rows, options_.cols,
-                    options_.data_seed, power, to_word(spec.hash), spec.zeta, spec.d, to_word(spec.precision),
-                    to_word(spec.rounding), to_word(sketch.scaling), spec.seed, options_.seeds,
-                    outcomes.residual.size(), outcomes.rank_deficient, outcomes.non_finite, three(outcomes.residual),
-                    three(outcomes.over_fp32), options_.rows * options_.cols * spec.zeta, overflowed, flushed);
-    const auto cell = [](const std::vector<double>& values) {
-      return values.empty() ? std::string("-") : fmt::format("{:.3g}", spread_of(values).median);
-    };
+    const std::string csv = fmt::format(
+        "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{:.10g},{:.10g}\n", backend_->name(),
+        csv_word(backend_->device()), comm_.size(), version_git(), to_word(kind), options_.rows, options_.cols,
+        options_.data_seed, power, to_word(spec.hash), spec.zeta, spec.d, to_word(spec.precision),
+        to_word(spec.rounding), to_word(sketch.scaling), spec.seed, options_.seeds, outcomes.residual.size(),
+        outcomes.rank_deficient, outcomes.non_finite, spread_fields(outcomes.residual),
+        spread_fields(outcomes.over_fp32), options_.rows * options_.cols * spec.zeta, overflowed, flushed);
     const std::string table = fmt::format(
         "{:>13} {:>5} {:>11} {:>4} {:>6} {:>5} {:>10} {:>7} {:>7} {:>8} {:>11} {:>10} {:>10} {:>11.3g} {:>10.3g}\n",
         to_word(kind), power, to_word(spec.hash), spec.zeta, spec.d, to_word(spec.precision), to_word(spec.rounding),
         to_word(sketch.scaling), fmt::format("{}/{}", outcomes.residual.size(), options_.seeds),
-        outcomes.rank_deficient, outcomes.non_finite, cell(outcomes.residual), cell(outcomes.over_fp32), overflowed,
-        flushed);
+        outcomes.rank_deficient, outcomes.non_finite, median_cell(outcomes.residual), median_cell(outcomes.over_fp32),
+        overflowed, flushed);
     output_->add(csv, table);
   }
 

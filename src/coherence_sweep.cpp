@@ -10,6 +10,7 @@
 #include <lapacke.h>
 
 #include "src/error.h"
+#include "src/host_threads.h"
 #include "src/normals.h"
 
 namespace tallsketch {
@@ -51,7 +52,7 @@ CoherenceSweep::CoherenceSweep(std::int64_t m, std::int64_t n, std::uint64_t see
   require(m <= std::numeric_limits<std::int32_t>::max() / n, ErrorKind::kUsage,
           fmt::format("--rows {} --cols {}: below 2^31 entries, because LAPACK's integers have 32 bits", m, n));
   tail_.resize(static_cast<std::size_t>((m - n) * n));
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) num_threads(team_size())
   for (std::int64_t i = 0; i < m - n; ++i) normals(seed, i, DrawPurpose::kMatrixEntries, n, tail_.data() + i * n);
   orthonormalise(m - n, n, tail_);
   for (std::int64_t i = 0; i < m - n; ++i) {
@@ -82,7 +83,7 @@ double CoherenceSweep::largest_leverage() const {
 
 void CoherenceSweep::read(RowRange rows, void* a, double* b) {
   const std::int64_t n = shape_.n;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) num_threads(team_size())
   for (std::int64_t i = rows.begin; i < rows.end; ++i) {
     float* out = static_cast<float*>(a) + (i - rows.begin) * n;
     const std::int64_t place = place_[static_cast<std::size_t>(i)];

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "src/error.h"
+#include "src/host_threads.h"
 
 namespace tallsketch {
 
@@ -48,7 +49,7 @@ PinnedBuffer::PinnedBuffer(std::int64_t bytes) {
     // not given everywhere, nor for all of the buffer.
     constexpr std::int64_t kPage = 4096;
     std::byte* const first = pages.data();
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) num_threads(team_size())
     for (std::int64_t at = 0; at < bytes; at += kPage) first[at] = std::byte{0};
     check(cudaHostRegister(pages.data(), static_cast<std::size_t>(bytes), cudaHostRegisterDefault));
     pages_ = std::move(pages);

@@ -11,10 +11,10 @@
 
 namespace tallsketch {
 
+int team_size() { return std::clamp(omp_get_max_threads(), 1, std::max(1, omp_get_num_procs())); }
+
 int host_threads(const Communicator& comm) {
-  if (std::getenv("OMP_NUM_THREADS") != nullptr) {
-    return std::clamp(omp_get_max_threads(), 1, std::max(1, omp_get_num_procs()));
-  }
+  if (std::getenv("OMP_NUM_THREADS") != nullptr) return team_size();
   cpu_set_t bound;
   CPU_ZERO(&bound);
   const int all = omp_get_num_procs();

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "src/error.h"
+#include "src/host_threads.h"
 #include "src/made_up_problem.h"
 #include "src/normals.h"
 
@@ -77,7 +78,7 @@ void StudySystem::low_coherence_rows(RowRange rows, float* a) const {
   constexpr std::int64_t kGroup = 64;
   const std::int64_t n = options_.n, first = rows.begin / kGroup, last = (rows.end + kGroup - 1) / kGroup;
   const int order = checked_int(n, "--cols");
-#pragma omp parallel
+#pragma omp parallel num_threads(team_size())
   {
     std::vector<double> normal(static_cast<std::size_t>(n));
     std::vector<float> left(static_cast<std::size_t>(kGroup * n)), product(left.size());
@@ -115,7 +116,7 @@ void StudySystem::read(RowRange rows, void* a, double* b) {
   auto* const out = static_cast<float*>(a);
   const bool coherent = options_.kind == SystemKind::kCoherent;
   if (!coherent) low_coherence_rows(rows, out);
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) num_threads(team_size())
   for (std::int64_t row = rows.begin; row < rows.end; ++row) {
     float* const values = out + (row - rows.begin) * n;
     if (coherent) coherent_row(row, values);
@@ -137,7 +138,7 @@ void PowerScaledRows::read(RowRange rows, void* a, double* b) {
   const auto factor = static_cast<float>(std::ldexp(1.0, exponent_));
   const float* const from = a_.data();
   auto* const out = static_cast<float*>(a);
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) num_threads(team_size())
   for (std::int64_t i = 0; i < rows.size() * shape_.n; ++i) out[i] = from[rows.begin * shape_.n + i] * factor;
   const double* const from_b = b_.data();
   std::transform(from_b + rows.begin * shape_.r, from_b + rows.end * shape_.r, b,

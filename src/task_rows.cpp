@@ -9,6 +9,7 @@
 #include <lapacke.h>
 
 #include "src/error.h"
+#include "src/host_threads.h"
 #include "src/row_pass.h"
 
 namespace tallsketch {
@@ -104,7 +105,7 @@ void TaskRows::find_basis() {
 }
 
 void TaskRows::read(RowRange rows, void* a, double* b) {
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) num_threads(team_size())
   for (std::int64_t i = rows.begin; i < rows.end; ++i) {
     std::copy_n(a_and_q_.data() + i * shape_.n, shape_.n, static_cast<float*>(a) + (i - rows.begin) * shape_.n);
   }

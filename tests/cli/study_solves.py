@@ -238,6 +238,8 @@ def check_refusals(checks, folder):
         with open("/dev/full", "w", encoding="ascii") as full:
             done = run(["study", topic, *HOST, *small, *(["--power", "0"] if topic == "range" else ["--zeta", 4])], cwd=folder, stdout=full)
         checks.check(f"study {topic}: a full disk is code 9", done.code == 9 and "standard output" in done.err, done)
+    done = run(["study", "lstsq", *HOST, *small, "--zeta", 4, "--quiet"], cwd=folder, environment={"OMP_NUM_THREADS": "100000"})
+    checks.check("study: more threads than cores are asked for: as many as there are", done.code == 0, done)
     checks.check("study: nothing is left of refused runs", not [name for name in os.listdir(folder) if "tmp" in name], os.listdir(folder))
 
 
