@@ -138,4 +138,11 @@ void add_backend_choice(CLI::App& app, RunOptions& options) {
   add_choice(app, "--backend", options.backend, "where to compute; auto: cuda where every rank sees a GPU");
 }
 
+void add_sketch_seeds(CLI::App& app, std::uint64_t& seed, int& seeds) {
+  app.add_option("--seed", seed, "first seed of the sketches, 64 bits")->capture_default_str()->check(check_seed);
+  app.add_option("--seeds", seeds, "sketches of each case: seed, seed + 1, ...")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000000));
+}
+
 }  // namespace tallsketch

@@ -108,4 +108,7 @@ void add_tolerance(CLI::App& app, double& tolerance);
 void add_scaling_option(CLI::App& app, ScalingChoice& scaling);
 void add_backend_choice(CLI::App& app, RunOptions& options);
 
+/// --seed and --seeds of a study: as many sketches of each case, of seeds that follow each other.
+void add_sketch_seeds(CLI::App& app, std::uint64_t& seed, int& seeds);
+
 }  // namespace tallsketch

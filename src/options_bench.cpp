@@ -166,12 +166,7 @@ void add_study_geometry_options(CLI::App& app, StudyGeometryOptions& options) {
   add_list(app, "--precision", options.precision,
            "fp16 and bf16 as GPUs do them, emulated on the host; of gaussian always fp64");
   add_scaling_option(app, options.scaling);
-  app.add_option("--seed", options.seed, "first seed of the sketches, 64 bits")
-      ->capture_default_str()
-      ->check(check_seed);
-  app.add_option("--seeds", options.seeds, "sketches of each case: seed, seed + 1, ...")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000000));
+  add_sketch_seeds(app, options.seed, options.seeds);
   app.add_option("-o,--output", options.output, "CSV file (default: standard output)")->type_name("X.csv");
   add_backend_options(app, options.run);
   add_run_options(app, options.run);

@@ -66,12 +66,7 @@ void add_study_coherence_options(CLI::App& app, StudyCoherenceOptions& options) 
   app.add_option("--ridge", options.ridge, "LAMBDA of task ridge")
       ->capture_default_str()
       ->check(number_between(1e-300, 1e150));
-  app.add_option("--seed", options.seed, "first seed of the sketches, 64 bits")
-      ->capture_default_str()
-      ->check(check_seed);
-  app.add_option("--seeds", options.seeds, "sketches of each case: seed, seed + 1, ...")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000000));
+  add_sketch_seeds(app, options.seed, options.seeds);
   app.add_option("--repeats", options.repeats, "timed runs of each sketch; the median counts")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));

@@ -27,12 +27,7 @@ void add_study_options(CLI::App& app, Options& options) {
       ->check(check_ratio);
   add_numbers(app, "--zeta", options.zeta, "nonzeros of S in every column, a list; 1 is CountSketch", kMaxZeta);
   add_list(app, "--hash", options.hash);
-  app.add_option("--seed", options.seed, "first seed of the sketches, 64 bits")
-      ->capture_default_str()
-      ->check(check_seed);
-  app.add_option("--seeds", options.seeds, "sketches of each case: seed, seed + 1, ...")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000000));
+  add_sketch_seeds(app, options.seed, options.seeds);
   app.add_option("-o,--output", options.output, "CSV file (default: standard output)")->type_name("X.csv");
   add_backend_options(app, options.run);
   add_run_options(app, options.run);
